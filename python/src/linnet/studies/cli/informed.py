@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from linnet.cli.options import AsJson, Stalls
-from linnet.cli.output import Bars, print_json, table, warn
-from linnet.files import write_whole
-from linnet.studies.cli.options import Keep, Output, Page, Seeds, read_source
+from linnet.cli.output import Bars, warn
+from linnet.studies.cli.options import Keep, Output, Page, Seeds, read_source, tell_ratios
 from linnet.studies.informed import cell_rows, sample, summary, table_of
 from linnet.studies.worth_grid import IOS, SourceTraces, every_cell, run_cells, with_stalls
 
@@ -45,14 +43,4 @@ def informed_command(
     if not rows:
         raise typer.BadParameter("no cell could be run", param_hint="--cells")
     found = {"rows": rows, "summary": summary(rows)}
-    if output is not None:
-        write_whole(output, dumps(found, indent=1) + "\n")
-    if page is not None:
-        write_whole(page, table_of(found["summary"]))
-    if json:
-        print_json(found)
-        return
-    lines = found["summary"]
-    columns = [name for name in lines[0] if "95" not in name]
-    shown = [[f"{line[k]:.3f}" if isinstance(line[k], float) else line[k] for k in columns] for line in lines]
-    table("latency as a multiple of the rival's", columns, shown, left=1)
+    tell_ratios(found, "latency as a multiple of the rival's", table_of, output, page, json)

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from linnet._native import Trace
 from linnet.cli.options import complete_workload, load
-from linnet.cli.output import Bars, destination
+from linnet.cli.output import Bars, destination, print_json, table
+from linnet.files import write_whole
 from linnet.studies.grid import SHARES, Source
 
 Workloads = Annotated[
@@ -69,3 +71,25 @@ def numbers_of(text: str | None, hint: str) -> list[float | None]:
 def read_source(source: Source) -> Trace:
     """Read the recording or generate the workload that a source names; pass on the reader's warnings."""
     return load(source.path or Path(source.name), source.format, Bars())
+
+
+def tell_ratios(
+    found: dict[str, list[dict[str, Any]]],
+    title: str,
+    table_of: Callable[[Sequence[dict[str, Any]]], str],
+    output: Path | None,
+    page: Path | None,
+    json: bool,
+) -> None:
+    """Write rows and summary where they were asked for; without JSON, print the summary without its intervals."""
+    lines = found["summary"]
+    if output is not None:
+        write_whole(output, dumps(found, indent=1) + "\n")
+    if page is not None:
+        write_whole(page, table_of(lines))
+    if json:
+        print_json(found)
+        return
+    columns = [name for name in lines[0] if "95" not in name]
+    shown = [[f"{line[k]:.3f}" if isinstance(line[k], float) else line[k] for k in columns] for line in lines]
+    table(title, columns, shown, left=1)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from itertools import count
-from json import dumps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,10 +11,9 @@ import typer
 
 from linnet._native import workloads
 from linnet.cli.options import AsJson, Replicas, Writes, WritesTo, checked_presets
-from linnet.cli.output import Bars, print_json, table, warn
+from linnet.cli.output import Bars, warn
 from linnet.experiment import Experiment
-from linnet.files import write_whole
-from linnet.studies.cli.options import Keep, Output, Page, Seeds, Workloads, chosen_of, read_source
+from linnet.studies.cli.options import Keep, Output, Page, Seeds, Workloads, chosen_of, read_source, tell_ratios
 from linnet.studies.grid import Source
 from linnet.studies.paths import cell_rows, summary, table_of
 from linnet.studies.worth import reported_seeds
@@ -75,14 +73,4 @@ def paths_command(
     if not rows:
         raise typer.BadParameter("no cell could be run", param_hint="--traces")
     found = {"rows": rows, "summary": summary(rows)}
-    if output is not None:
-        write_whole(output, dumps(found, indent=1) + "\n")
-    if page is not None:
-        write_whole(page, table_of(found["summary"]))
-    if json:
-        print_json(found)
-        return
-    lines = found["summary"]
-    columns = [name for name in lines[0] if "95" not in name]
-    cells_of = [[f"{line[k]:.3f}" if isinstance(line[k], float) else line[k] for k in columns] for line in lines]
-    table("latency as a multiple of the base's", columns, cells_of, left=1)
+    tell_ratios(found, "latency as a multiple of the base's", table_of, output, page, json)
