@@ -95,7 +95,8 @@ pub(crate) fn learn_trees(device: &Periods, slow_score: i32, options: &BoostOpti
 /// # Errors
 /// As [`learn_trees`].
 pub(crate) fn learn_trees_shared(devices: &[Periods], options: &BoostOptions) -> Result<Vec<EvaluatedTrees>, Error> {
-    let train = rows_of(devices, |device| device.train.clone());
+    let mut train = InflightSet::default();
+    devices.iter().for_each(|device| train.append(device.train.clone()));
     let trees = fit_trees(&train, options)?.with_slow_score(score_of_rate(devices, options)?);
     let predictions = fit_predictions(&trees, &train)?;
     devices.iter().map(|device| evaluated(trees, predictions, &device.test)).collect()
@@ -110,15 +111,13 @@ pub(crate) fn learn_trees_shared(devices: &[Periods], options: &BoostOptions) ->
 /// [`Error::TooFewRows`] if the rate is less than one of these rows.
 pub(crate) fn score_of_rate(devices: &[Periods], options: &BoostOptions) -> Result<i32, Error> {
     let Some(asked) = options.false_revoke else { return Ok(0) };
-    let earlier = rows_of(devices, |device| device.train.split_at_share(1.0 - HELD_SHARE).0);
-    let held = rows_of(devices, |device| device.train.split_at_share(1.0 - HELD_SHARE).1);
+    let (mut earlier, mut held) = (InflightSet::default(), InflightSet::default());
+    for device in devices {
+        let (first, last) = device.train.split_at_share(1.0 - HELD_SHARE);
+        earlier.append(first);
+        held.append(last);
+    }
     slow_score(&fit_trees(&earlier, options)?, &held, asked)
-}
-
-fn rows_of(devices: &[Periods], part: impl Fn(&Periods) -> InflightSet) -> InflightSet {
-    let mut all = InflightSet::default();
-    devices.iter().for_each(|device| all.append(part(device)));
-    all
 }
 
 fn evaluated(trees: Trees, predictions: Predictions, test: &InflightSet) -> Result<EvaluatedTrees, Error> {
