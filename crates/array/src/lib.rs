@@ -28,7 +28,7 @@ pub use drive::{Input, Observer, Progress, ReadLatencies, RunOptions, RunResult,
 pub use error::Error;
 pub use output::Output;
 pub use placement::Placement;
-pub use policies::{DeviceModel, POLICIES, missing, policy};
+pub use policies::{DeviceModel, POLICIES, hedging_of, missing, policy};
 pub use policy::{Ask, Choice, Completion, Hedge, Outlook, Policy, Submit};
 pub use probing::{Estimate, Probing};
 pub use slab::{CopyId, REPLICAS_MAX, TimerId};

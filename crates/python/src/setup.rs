@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use linnet_array::{Config, DeviceModel, Policy, WriteMode};
-use linnet_core::Trees;
+use linnet_core::{Hedging, Trees};
 use linnet_types::{IoRecord, Thresholds};
 use pyo3::prelude::*;
 
@@ -42,6 +42,11 @@ impl Setup {
     /// The records of each stream.
     pub fn streams(&self) -> Vec<&[IoRecord]> {
         self.records.iter().map(|records| records.as_slice()).collect()
+    }
+
+    /// The hedging of linnet-best on these devices.
+    pub fn hedging(&self) -> Hedging {
+        linnet_array::hedging_of(&self.learned, &self.config.settings())
     }
 
     /// The trees of each device.

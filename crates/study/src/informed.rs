@@ -75,14 +75,12 @@ pub struct Informed {
 }
 
 impl Informed {
-    /// For devices on which a read above these latencies is slow. `first_delay_ns` is the hedge delay before it has been
-    /// adapted; without it there are no hedges. The second value gives access to what was compared for reads that arrived
-    /// after `warm_up_ns`.
+    /// For devices on which a read above these latencies is slow; `hedging` is that of linnet-best. The second value gives
+    /// access to what was compared for reads that arrived after `warm_up_ns`.
     pub fn new(
         scores: Scores,
         slow_above_ns: Vec<Nanos>,
-        settings: &Settings,
-        first_delay_ns: Option<Nanos>,
+        hedging: Hedging,
         seed: u64,
         warm_up_ns: Nanos,
     ) -> (Informed, Arc<Mutex<Compared>>) {
@@ -91,7 +89,7 @@ impl Informed {
             scores,
             slow_share: vec![SHARE_AT_FIRST; slow_above_ns.len()],
             slow_above_ns,
-            hedging: Hedging::new(settings, first_delay_ns),
+            hedging,
             chance: Chance::new(seed),
             warm_up_ns,
             compared: compared.clone(),

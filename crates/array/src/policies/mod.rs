@@ -64,7 +64,7 @@ pub struct DeviceModel {
 
 /// The hedging of linnet-best. Its delay starts at the lowest 95th percentile known of any device; without one it does
 /// not hedge.
-fn hedging_of(learned: &[DeviceModel], settings: &Settings) -> Hedging {
+pub fn hedging_of(learned: &[DeviceModel], settings: &Settings) -> Hedging {
     let delay_ns = learned.iter().map(|device| device.thresholds.latency_ns_p95).filter(|&ns| ns > 0).min();
     Hedging::new(settings, delay_ns)
 }

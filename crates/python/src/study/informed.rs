@@ -46,15 +46,13 @@ pub fn informed(
         )));
     }
     let config = Config { warm_up_ns, ..array.config(seed, failover_ns, writes_to_all) };
-    let settings = config.settings();
     let setup = Setup::new(&streams, &models, config)?;
-    let delay_ns = setup.thresholds().iter().map(|one| one.latency_ns_p95).filter(|&ns| ns > 0).min();
     let scores = match (overdue, distance) {
         (true, _) => Scores::Overdue,
         (_, Some(distance)) => Scores::Foresight(distance),
         (_, None) => Scores::Trees(setup.trees()),
     };
-    let (policy, compared) = Informed::new(scores, slow_above_ns, &settings, delay_ns, seed, warm_up_ns);
+    let (policy, compared) = Informed::new(scores, slow_above_ns, setup.hedging(), seed, warm_up_ns);
     let (result, stats) =
         py.detach(|| array.run_through(&setup, Box::new(policy), false, &mut ())).map_err(errors::policy)?;
     let compared = compared.lock().unwrap_or_else(PoisonError::into_inner);
