@@ -76,10 +76,6 @@ static void set_eligible(struct linnet_decision *decision)
 			decision->candidates[k].eligible = in_service >> k & 1;
 	}
 	decision->in_service = (uint8_t)in_service;
-	if (decision->policy != LINNET_BEST)
-		return;
-	for (uint32_t left = in_service & decision->trees; left; left &= left - 1)
-		decision->candidates[__builtin_ctz(left)].score = LINNET_SCORE_LEAST;
 }
 
 /*

@@ -92,11 +92,14 @@ static inline int linnet_budget_take(struct linnet_budget *budget, const struct 
 
 /* ---- candidates, and the choice of a policy among them (choose.c) ---- */
 
+/* Odds below one in seven are treated alike: a lower score counts as this one. */
+#define LINNET_SCORE_LEAST (-2 * LINNET_TREE_ONE)
+
 /* Input to a decision: the state of one replica. */
 struct linnet_candidate {
 	uint64_t ewma_ns;
 	uint64_t learnt_ns;
-	int32_t score;     /* from its trees, for this read; 0 without trees */
+	int32_t score;     /* from its trees, for this read; LINNET_SCORE_LEAST if they were not asked, or it has none */
 	uint32_t in_flight;
 	uint8_t eligible;  /* 0 or 1, like all fields below: it may be chosen */
 	uint8_t known;     /* it has a model's prediction */
@@ -121,9 +124,6 @@ struct linnet_choice {
 
 /* Expected wait of a read: EWMA latency x (in flight + 1), or LINNET_UNTRIED_NS x in flight if ewma_ns is 0. Saturates. */
 uint64_t linnet_expected_ns(uint64_t ewma_ns, uint32_t in_flight);
-
-/* Odds below one in seven are treated alike: a lower score counts as this one. */
-#define LINNET_SCORE_LEAST (-2 * LINNET_TREE_ONE)
 
 /* The eligible candidate that the policy prefers, ignoring probes: the target of a hedge. LINNET_NO_REPLICA if none. */
 uint32_t linnet_preferred(uint32_t policy, const struct linnet_candidate *candidates, uint32_t count);
@@ -305,9 +305,9 @@ static inline uint64_t linnet_time_of(const struct linnet_replica *replica, uint
 }
 
 /*
- * The replica's state for a read that arrives now, without models: `score`, `known` and `slow` are 0. This and
- * linnet_replica_features take nothing but the struct, so a copy of it is described as the original was; it may not get
- * events.
+ * The replica's state for a read that arrives now, without models: `known` and `slow` are 0, `score` is the least. This
+ * and linnet_replica_features take nothing but the struct, so a copy of it is described as the original was; it may not
+ * get events.
  */
 void linnet_replica_describe(const struct linnet_replica *replica, uint64_t now_ns, struct linnet_candidate *candidate);
 
@@ -316,7 +316,7 @@ static inline void linnet_describe(const struct linnet_replica *replica, uint64_
 {
 	candidate->ewma_ns = replica->ewma_ns;
 	candidate->learnt_ns = replica->learnt_ns;
-	candidate->score = 0;
+	candidate->score = LINNET_SCORE_LEAST;
 	candidate->in_flight = replica->in_flight;
 	candidate->eligible = linnet_time_of(replica, now_ns) >= replica->out_until_ns;
 	candidate->known = 0;

@@ -212,11 +212,11 @@ def main() -> int:
             except _native.LearnError as error:
                 print(f"skipped: {name} on {preset}, seed {seed}: {error}", file=sys.stderr)
                 continue
-            models.setdefault(f"{name}|{preset}", [f.report for f in experiment.fitted])
+            models.setdefault(f"{name}|{preset}", experiment.reports())
     args.out.mkdir(parents=True, exist_ok=True)
     if args.policy:
         rows, models = merged(args.out / "compare.json", seeds, rows, models)
-    slim = {k: [{n: v for n, v in r.items() if n != "boost"} for r in reports] for k, reports in models.items()}
+    slim = {k: [{n: v for n, v in r.items() if n != "boost"} for r in reports if r] for k, reports in models.items()}
     (args.out / "compare.json").write_text(json.dumps({"seeds": seeds, "rows": rows, "models": slim}, indent=1) + "\n")
     head = f"# Comparison, seeds {args.seed}\n\nCommand: `{' '.join(['.venv/bin/python', *sys.argv])}`\n"
     (args.out / "compare.md").write_text("\n".join([head, *tables(rows, models)]) + "\n")

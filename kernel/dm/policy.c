@@ -124,7 +124,7 @@ static void ask_trees(const struct linnet_leg *leg, struct linnet_routing *routi
 	u8 features[LINNET_INFLIGHT_FEATURES], eligible = candidate->eligible;
 	u32 schema;
 
-	candidate->score = 0;
+	candidate->score = LINNET_SCORE_LEAST;
 	if (!leg_model || !leg_model->loaded->has_trees)
 		return;
 	schema = leg_model->loaded->bitsliced.schema;

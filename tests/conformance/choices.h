@@ -58,6 +58,7 @@ static void describe_candidate(struct linnet_decision *decision, uint32_t k, cha
 	struct linnet_candidate *candidate = &decision->candidates[k];
 
 	memset(candidate, 0, sizeof(*candidate));
+	candidate->score = LINNET_SCORE_LEAST;
 	candidate->eligible = !word(words, 1);
 	candidate->probing = (uint8_t)word(words, 6);
 	candidate->in_flight = (uint32_t)word(words, 8);
@@ -219,7 +220,9 @@ static void grown_wait(void)
 		decision.usable = decision.trees = 7;
 		linnet_decision_begin(&decision, &settings);
 		for (k = 0; k < 3; k++)
-			decision.candidates[k] = (struct linnet_candidate){ .ewma_ns = before_ns[k], .eligible = 1 };
+			decision.candidates[k] = (struct linnet_candidate){
+				.ewma_ns = before_ns[k], .score = LINNET_SCORE_LEAST, .eligible = 1
+			};
 		while ((k = linnet_decision_next(&decision, &settings, &revokes)) != LINNET_NO_REPLICA) {
 			decision.candidates[k].known = 1;
 			decision.candidates[k].score = 4 * LINNET_SCORE_LEAST;

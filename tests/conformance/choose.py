@@ -14,6 +14,8 @@ POLICIES = ["baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-bes
 SUBMIT, REVOKE, FORCED = 0, 1, 2
 NONE = 2**32 - 1
 LIMIT = 2**64 - 1
+# Lower scores count as this one, and replicas without trees have it.
+LEAST = -2048
 
 
 def wait(replica):
@@ -29,7 +31,7 @@ def preference(replica):
     if wait(replica) >= 2:
         octave = wait(replica).bit_length() - 1
         log2 = 1024 * octave + (wait(replica) - 2**octave) * 1024 // 2**octave
-    return max(replica["score"], -2048) + 710 * log2 // 1024
+    return max(replica["score"], LEAST) + 710 * log2 // 1024
 
 
 def expired(policy, replica, now, age):
@@ -148,7 +150,7 @@ def followed(case):
 def describe(replica, eligible, by_trees):
     """The known state of a replica before its network is asked."""
     known = by_trees and replica["trees"]
-    return {**replica, "eligible": eligible, "known": known, "score": replica["score"] if known else 0, "slow": 0}
+    return {**replica, "eligible": eligible, "known": known, "score": replica["score"] if known else LEAST, "slow": 0}
 
 
 def decide(case):

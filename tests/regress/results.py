@@ -95,7 +95,7 @@ def row(made: Experiment, policy: str, part: str, models: Sequence[Model]) -> Ro
 def cell(workload: str, preset: str, seed: int = SEED) -> Iterator[Row]:
     """The rows of every policy on one workload and type of drive."""
     made = experiment(workload, preset, seed)
-    both = [fitted.model for fitted in made.fitted]
+    both = [fitted.model for fitted in made.fitted if fitted]
     parts = {"both": both, "network": [*map(without_trees, both)], "trees": [*map(trees_alone, both)]}
     for policy in policies():
         for part, models in parts.items():

@@ -89,8 +89,8 @@ impl Ask<'_> {
         best.0
     }
 
-    /// The candidate that the core's policy prefers; `score` is the trees' score of each.
-    pub fn preferred(&self, policy: linnet_core::Policy, mut score: impl FnMut(usize) -> i32) -> usize {
+    /// The candidate that the core's policy prefers; `score` is the trees' score of each device that has trees.
+    pub fn preferred(&self, policy: linnet_core::Policy, mut score: impl FnMut(usize) -> Option<i32>) -> usize {
         self.preferred_of(self.candidates, policy, &mut score)
     }
 
@@ -98,13 +98,13 @@ impl Ask<'_> {
     pub fn least_wait(&self) -> usize {
         let fresh = self.candidates & !self.refused;
         let of = if fresh == 0 { self.candidates } else { fresh };
-        self.preferred_of(of, linnet_core::Policy::EwmaInflight, &mut |_| 0)
+        self.preferred_of(of, linnet_core::Policy::EwmaInflight, &mut |_| None)
     }
 
-    fn preferred_of(&self, of: Mask, policy: linnet_core::Policy, score: &mut dyn FnMut(usize) -> i32) -> usize {
+    fn preferred_of(&self, of: Mask, policy: linnet_core::Policy, score: &mut dyn FnMut(usize) -> Option<i32>) -> usize {
         let mut candidates = self.described(of);
         for k in bits(of) {
-            candidates[k].score = score(self.device(k));
+            candidates[k].score = score(self.device(k)).unwrap_or(candidates[k].score);
         }
         preferred(policy, &candidates).map_or(self.next, |k| self.device(k))
     }

@@ -17,7 +17,7 @@ pub struct Candidate {
     pub ewma_ns: Nanos,
     /// When a read last completed there or a probe was last sent.
     pub learnt_ns: Nanos,
-    /// Score of its trees for this read; 0 without trees.
+    /// Score of its trees for this read; the lowest that counts if they were not asked, or it has none.
     pub score: i32,
     /// I/Os that have not ended.
     pub in_flight: u32,

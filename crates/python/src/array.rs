@@ -147,8 +147,8 @@ impl PyArray {
         self.engine() == TIMELINES
     }
 
-    /// Runs one trace for each device under `policy`. `models` holds one for each device, or is empty: then policies
-    /// that learn submit every read. `log` keeps every I/O as its device saw it. `progress(I/Os done)` may return False
+    /// Runs one trace for each device under `policy`. `models` holds one for each device, or `None`; or it is empty. What
+    /// a policy that learns does with a device without a model is in `spec/decision.md`. `log` keeps every I/O as its device saw it. `progress(I/Os done)` may return False
     /// to stop. I/Os that arrive before `warm_up_ns` are served, but are in no result except the log and the statistics
     /// of the devices.
     #[pyo3(signature = (streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false, log = false,
@@ -159,7 +159,7 @@ impl PyArray {
         py: Python<'_>,
         streams: Vec<PyRef<'_, PyTrace>>,
         policy: &str,
-        models: Vec<PyRef<'_, PyModel>>,
+        models: Vec<Option<PyRef<'_, PyModel>>>,
         seed: u64,
         failover_ns: u64,
         writes_to_all: bool,

@@ -16,7 +16,7 @@ use crate::trace::PyTrace;
 /// Raises PolicyError for a policy that real drives with these models cannot run as what it is called: an unknown one,
 /// the oracle, and one that decides by what a model lacks. `models` has one for each of the drives, or none.
 #[pyfunction]
-pub fn check_replay_policy(name: &str, models: Vec<PyRef<'_, PyModel>>, drives: usize) -> PyResult<()> {
+pub fn check_replay_policy(name: &str, models: Vec<Option<PyRef<'_, PyModel>>>, drives: usize) -> PyResult<()> {
     check_policy(name)?;
     if name == ORACLE {
         return Err(errors::PolicyError::new_err("oracle asks drives for answers in advance, and real ones give none"));
@@ -44,7 +44,7 @@ pub fn replay(
     uris: Vec<String>,
     streams: Vec<PyRef<'_, PyTrace>>,
     policy: &str,
-    models: Vec<PyRef<'_, PyModel>>,
+    models: Vec<Option<PyRef<'_, PyModel>>>,
     time_scale: f64,
     writes_to_all: bool,
     seed: u64,

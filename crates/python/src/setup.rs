@@ -20,8 +20,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// One stream for each of the configuration's replicas, and one model for each, or none.
-    pub fn new(streams: &[PyRef<'_, PyTrace>], models: &[PyRef<'_, PyModel>], config: Config) -> PyResult<Setup> {
+    /// One stream for each of the configuration's replicas, and one model or `None` for each, or no models.
+    pub fn new(streams: &[PyRef<'_, PyTrace>], models: &[Option<PyRef<'_, PyModel>>], config: Config) -> PyResult<Setup> {
         let count = config.replicas;
         if streams.len() != count || !(models.is_empty() || models.len() == count) {
             return Err(errors::PolicyError::new_err(format!(
@@ -60,13 +60,12 @@ impl Setup {
     }
 }
 
-/// What the model of each device has: nothing where there are no models.
-pub fn learned(models: &[PyRef<'_, PyModel>], devices: usize) -> Vec<DeviceModel> {
+/// What the model of each device has: nothing where there is none.
+pub fn learned(models: &[Option<PyRef<'_, PyModel>>], devices: usize) -> Vec<DeviceModel> {
     if models.is_empty() {
-        vec![DeviceModel::default(); devices]
-    } else {
-        models.iter().map(|model| model.learned()).collect()
+        return vec![DeviceModel::default(); devices];
     }
+    models.iter().map(|model| model.as_ref().map_or_else(DeviceModel::default, |model| model.learned())).collect()
 }
 
 /// Where writes go.

@@ -145,7 +145,7 @@ impl Informed {
                 compared.slow.push(slow);
             }
         }
-        let device = ask.preferred(linnet_core::Policy::Best, |device| scores[device]);
+        let device = ask.preferred(linnet_core::Policy::Best, |device| Some(scores[device]));
         (device, scores[device])
     }
 }

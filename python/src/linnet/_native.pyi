@@ -323,7 +323,7 @@ class Array:
         self,
         streams: Sequence[Trace],
         policy: str,
-        models: Sequence[Model],
+        models: Sequence[Model | None],
         seed: int = 0,
         failover_ns: int = 15_000,
         writes_to_all: bool = False,
@@ -408,12 +408,12 @@ def bench_tune(blocks: int, seed: int = 1) -> list[str]: ...
 def bench_decide(blocks: int, seed: int, counter: str | PathLike[str] | None) -> list[str]: ...
 def bench_decide_count(arguments: Sequence[str]) -> None: ...
 def bench_ssd_count(mix: str, ios: int) -> None: ...
-def check_replay_policy(name: str, models: Sequence[Model], drives: int) -> None: ...
+def check_replay_policy(name: str, models: Sequence[Model | None], drives: int) -> None: ...
 def replay(
     uris: Sequence[str],
     streams: Sequence[Trace],
     policy: str,
-    models: Sequence[Model],
+    models: Sequence[Model | None],
     time_scale: float = 1.0,
     writes_to_all: bool = True,
     seed: int = 0,
@@ -434,7 +434,7 @@ def counterfactual(
     array: Array,
     streams: Sequence[Trace],
     policy: str,
-    models: Sequence[Model],
+    models: Sequence[Model | None],
     seed: int = 0,
     failover_ns: int = 15_000,
     writes_to_all: bool = False,
@@ -442,7 +442,7 @@ def counterfactual(
 def informed(
     array: Array,
     streams: Sequence[Trace],
-    models: Sequence[Model],
+    models: Sequence[Model | None],
     distance: float | None,
     slow_above_ns: Sequence[int],
     *,

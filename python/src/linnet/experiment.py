@@ -126,11 +126,12 @@ class Experiment:
         """What a policy runs; what arrives before ``warm_up_ns`` is not measured."""
         if setup.continued:
             self.run_part, self.warm_up_ns = joined(self.train_part, self.test_part)
-        self.fitted: list[Fitted] = []
+        self.fitted: list[Fitted | None] = []
+        """Of each device; ``None`` where there is no model for it."""
         self.profile_latency_ns: list[NDArray[np.uint64]] = []
         self._stop = threading.Event()
 
-    def learn(self) -> list[Fitted]:
+    def learn(self) -> list[Fitted | None]:
         """Fit each device's model to its log of the training part, and test it on its log of the test part.
 
         Devices of one preset share their trees. Those of different presets have their own, which all predict the same:
@@ -138,9 +139,8 @@ class Experiment:
         every read is tested, whether a policy would revoke it or not.
 
         A device of which a log has no read to learn from, or to test on, gets the model of the first one of its preset
-        that has, as an operator would load it; its report names that one as ``of_device``. If a preset has none, the
-        array gets no models, and policies do without, as the kernel target does when a model is missing
-        (``spec/decision.md``, step 1).
+        that has, as an operator would load it; its report names that one as ``of_device``. If its preset has none, it
+        has no model (``None``), and policies do without, as the kernel target does (``spec/decision.md``).
         """
         if self.setup.continued:
             (whole,) = self._at_once("profiling", [(partial(self._log, self.run_part), self.run_part)])
@@ -158,9 +158,6 @@ class Experiment:
                 f"{sum(map(len, logs)):,} records of training and {sum(map(len, later)):,} of testing: give a longer "
                 "trace, or one with more reads"
             )
-        sources = self._sources(own)
-        if not sources:
-            return []
         step = self.progress.stage(f"{self.name}: fitting", len(own) * self.setup.fit.epochs * 2)
         shared = "," not in self.setup.preset
         found = fit(
@@ -174,21 +171,25 @@ class Experiment:
             test=[later[device] for device in own],
         )
         fitted = dict(zip(own, found, strict=True))
-        self.fitted = [
-            fitted[device] if device in own else borrowed(fitted[device_of], device_of)
-            for device, device_of in enumerate(sources)
-        ]
+        presets = self.setup.preset.split(",") if not shared else [self.setup.preset] * self.setup.replicas
+        lender = {presets[device]: device for device in reversed(own)}
+
+        def model_of(device: int) -> Fitted | None:
+            of_device = device if device in own else lender.get(presets[device])
+            if of_device is None:
+                return None
+            return fitted[device] if of_device == device else borrowed(fitted[of_device], of_device)
+
+        self.fitted = [model_of(device) for device in range(len(logs))]
         return self.fitted
 
-    def _sources(self, own: Sequence[int]) -> list[int]:
-        """Whose model each device has, where those of ``own`` can have one of their own; empty if a device has none."""
-        presets = self.setup.preset.split(",")
-        if len(presets) == 1:
-            presets *= self.setup.replicas
-        first = {presets[device]: device for device in reversed(own)}
-        if not first.keys() >= set(presets):
-            return []
-        return [device if device in own else first[preset] for device, preset in enumerate(presets)]
+    def models(self) -> list[_native.Model | None]:
+        """What the policies have, by device; empty before :meth:`learn`."""
+        return [one.model if one else None for one in self.fitted]
+
+    def reports(self) -> list[dict[str, Any] | None]:
+        """What :meth:`learn` found, by device."""
+        return [one.report if one else None for one in self.fitted]
 
     def _log(self, part: Sequence[Trace], step: Callable[[int], None]) -> list[Trace]:
         """What each device serves when every read goes to its own device."""
@@ -196,8 +197,7 @@ class Experiment:
 
     def run(self, policy: str, step: Callable[[int], None] | None = None) -> Outcome:
         """Run the test part under ``policy``, after the training part if the set-up is ``continued``."""
-        models = [f.model for f in self.fitted]
-        run = self.array.run(self.run_part, policy, models, progress=self._guard(step), **self.run_settings())
+        run = self.array.run(self.run_part, policy, self.models(), progress=self._guard(step), **self.run_settings())
         latency = run.latency_ns()
         latency.sort()
         row = {"trace": self.name, "preset": self.setup.preset, "policy": policy, "seed": self.setup.seed}
@@ -207,8 +207,7 @@ class Experiment:
 
     def probe(self, policy: str, probe_share: float) -> _native.Run:
         """Run like :meth:`run` with this probability of a sampled probe; ``probing()`` of the run has the estimates."""
-        models = [f.model for f in self.fitted]
-        return self.array.run(self.run_part, policy, models, probe_share=probe_share, **self.run_settings())
+        return self.array.run(self.run_part, policy, self.models(), probe_share=probe_share, **self.run_settings())
 
     def compare(self, chosen: Sequence[str] | None = None, workers: int = 2) -> list[Outcome]:
         """Run every policy of ``chosen`` (all by default), in the order given, except those of :meth:`left_out`."""
@@ -290,17 +289,18 @@ def borrowed(fitted: Fitted, device: int) -> Fitted:
     return replace(fitted, report=fitted.report | {"of_device": device})
 
 
-def own_models(reports: Sequence[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+def own_models(reports: Sequence[dict[str, Any] | None]) -> dict[int, dict[str, Any]]:
     """The reports of the devices that have a model of their own, by device."""
-    return {device: report for device, report in enumerate(reports) if "of_device" not in report}
+    return {device: report for device, report in enumerate(reports) if report and "of_device" not in report}
 
 
-def borrowings(reports: Sequence[dict[str, Any]]) -> list[str]:
-    """A sentence for each device that has another one's model. ``reports`` has the report of each device's model."""
+def borrowings(reports: Sequence[dict[str, Any] | None]) -> list[str]:
+    """A sentence for each device that has no model of its own. ``reports`` has the report of each device's model."""
     return [
-        f"device {device} has no read to learn from, so it has the model of device {report['of_device']}"
+        f"device {device} has no read to learn from, "
+        + (f"so it has the model of device {report['of_device']}" if report else "nor has another of its preset: no model")
         for device, report in enumerate(reports)
-        if "of_device" in report
+        if report is None or "of_device" in report
     ]
 
 

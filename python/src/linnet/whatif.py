@@ -123,7 +123,7 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
     reads = outcomes[0].row["reads"]
     if reads < FEW_READS:
         notes.append(f"only {reads:,} reads are tested, so the highest percentiles depend on a handful of them")
-    notes += borrowings([one.report for one in central.fitted])
+    notes += borrowings(central.reports())
     shares = shares_of(setup, central.array.parameters()["device_wide_share"])
     summary, cells = [], []
     for share in shares:

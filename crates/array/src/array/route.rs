@@ -30,7 +30,7 @@ impl Array {
         let mut ask = ask(&self.settings, &self.replicas, &self.placement, now, slot, candidates, outlook);
         ask.last &= !self.breaks(Breakage::RevokeLast);
         let choice = if all_tried {
-            Choice::Submit(Submit::to(ask.preferred(linnet_core::Policy::EwmaInflight, |_| 0)))
+            Choice::Submit(Submit::to(ask.preferred(linnet_core::Policy::EwmaInflight, |_| None)))
         } else {
             self.policy.choose(&ask, &mut self.chance, &mut self.revokes)
         };

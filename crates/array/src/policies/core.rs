@@ -131,7 +131,7 @@ impl Core {
 
     /// The candidate that the trees prefer for this read.
     fn best_by_trees(&self, ask: &Ask<'_>) -> usize {
-        ask.preferred(linnet_core::Policy::Best, |device| self.look(ask, device).map_or(0, |(score, _)| score))
+        ask.preferred(linnet_core::Policy::Best, |device| self.look(ask, device).map(|(score, _)| score))
     }
 
     /// How long a read that is submitted to the first candidate may take before it is hedged.

@@ -54,8 +54,12 @@ fn reads_go_where_the_score_is_least() {
     assert_eq!(counts(&result), [1, 98, 1], "who has no history is tried once");
     let c = result.counters;
     assert_eq!((c.revokes, c.extra_io, c.predictions), (0, 0, 0), "rather slow than fast: nothing is promised");
-    let scores = [always(TREE_ONE), always(-1), None];
+    let scores = [always(5 * TREE_ONE), always(-1), always(0)];
     assert_eq!(go(&mut all_fast(), &records, &scores, Config::default()).counters.predictions, 98);
+    let scores = [always(-TREE_ONE), None, always(-TREE_ONE)];
+    assert_eq!(counts(&go(&mut all_fast(), &records, &scores, Config::default())), [1, 98, 1], "no trees: as if fast");
+    let scores = [always(-2 * TREE_ONE), None, None];
+    assert_eq!(counts(&go(&mut all_fast(), &records, &scores, Config::default())), [98, 1, 1], "no trees: not more");
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub fn counterfactual<'py>(
     array: &PyArray,
     streams: Vec<PyRef<'_, PyTrace>>,
     policy: &str,
-    models: Vec<PyRef<'_, PyModel>>,
+    models: Vec<Option<PyRef<'_, PyModel>>>,
     seed: u64,
     failover_ns: u64,
     writes_to_all: bool,

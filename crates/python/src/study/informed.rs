@@ -26,7 +26,7 @@ pub fn informed(
     py: Python<'_>,
     array: &PyArray,
     streams: Vec<PyRef<'_, PyTrace>>,
-    models: Vec<PyRef<'_, PyModel>>,
+    models: Vec<Option<PyRef<'_, PyModel>>>,
     distance: Option<f64>,
     slow_above_ns: Vec<u64>,
     overdue: bool,

@@ -130,7 +130,7 @@ def compare_command(
             {
                 "rows": [outcome.row for _, outcomes in finished for outcome in outcomes],
                 "parameters": [experiment.parameters() for experiment, _ in finished],
-                "models": [one.report for experiment, _ in finished for one in experiment.fitted],
+                "models": [report for experiment, _ in finished for report in experiment.reports()],
             }
         )
         return
@@ -148,14 +148,11 @@ def faster(traces: Sequence[Trace], factor: float) -> list[Trace]:
 def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
     """Print one experiment: its models, then a row for each policy."""
     setup = experiment.setup
-    reports = [one.report for one in experiment.fitted]
-    if reports:
-        own = own_models(reports)
-        show_fitted([experiment.fitted[device] for device in own], [f"device {device}" for device in own])
-        for sentence in borrowings(reports):
-            console.print(f"note: {sentence}")
-    else:
-        console.print("note: no models, because a device has no read to learn from, and no other is of its preset")
+    reports = experiment.reports()
+    own = own_models(reports)
+    show_fitted([one for one in map(experiment.fitted.__getitem__, own) if one], [f"device {device}" for device in own])
+    for sentence in borrowings(reports):
+        console.print(f"note: {sentence}")
     rows = [outcome.row for outcome in outcomes]
     base = next((r["mean_us"] for r in rows if r["policy"] == "baseline"), None)
     limit = next((r["mean_us"] for r in rows if r["policy"] == "oracle"), None)

@@ -70,7 +70,7 @@ def demo_command(
     sections = [Section.of(e, o) for e, o in finished]
     write_whole(out / "report.html", render(sections, "Linnet demo", LEAD, pictures))
     rows = [o.row for _, outcomes in finished for o in outcomes]
-    models = [f.report for e, _ in finished for f in e.fitted]
+    models = [report for e, _ in finished for report in e.reports()]
     results = {"rows": rows, "models": models, "parameters": [e.parameters() for e, _ in finished]}
     write_whole(out / "results.json", json.dumps(results, indent=2) + "\n")
     console.print(

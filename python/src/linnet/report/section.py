@@ -20,7 +20,7 @@ class Section:
     title: str
     rows: list[dict[str, Any]]
     latency_ns: dict[str, NDArray[np.uint64]]
-    models: list[dict[str, Any]]
+    models: list[dict[str, Any] | None]
     device_latency_ns: list[NDArray[np.uint64]]
     parameters: dict[str, Any]
 
@@ -37,7 +37,7 @@ class Section:
             title=f"{experiment.name} on {setup.replicas} x {setup.preset}",
             rows=[o.row for o in outcomes],
             latency_ns={o.row["policy"]: o.latency_ns for o in outcomes},
-            models=[f.report for f in experiment.fitted],
+            models=experiment.reports(),
             device_latency_ns=experiment.profile_latency_ns,
             parameters=experiment.parameters(),
         )

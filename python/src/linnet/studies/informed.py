@@ -44,13 +44,14 @@ def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
 
     ``compared_auc`` is the AUC of what a policy compares, wait and score together, and ``slow_share`` the share of slow
     answers among all candidates. Those of linnet-best are of a run with its trees in the place of foresight. A read is
-    slow above the latency that the trees are fitted to. Cells without models have none, and no rows.
+    slow above the latency that the trees are fitted to. Where a drive has no model there is none, and there are no rows.
     """
     by = {outcome.row["policy"]: outcome.row for outcome in experiment.compare([*rules(), OURS, ORACLE])}
-    if not experiment.fitted:
+    found = [one for one in experiment.fitted if one]
+    if len(found) < len(experiment.fitted):
         return []
-    models = [fitted.model for fitted in experiment.fitted]
-    slow_ns = [round(1000 * fitted.report["slow_above_us"]) for fitted in experiment.fitted]
+    models = experiment.models()
+    slow_ns = [round(1000 * one.report["slow_above_us"]) for one in found]
     settings = experiment.run_settings()
     runs = {name: by[name] for name in (HEDGED, OURS, ORACLE)}
     scores: dict[str, float | None] = {OURS: None, OVERDUE: None} | {f"AUC {auc:g}": distance(auc) for auc in AUCS}

@@ -78,7 +78,7 @@ def limit(experiment: Experiment, policy: str = "linnet-best", seed: int = 0) ->
     require("study", "the limit")
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    models = [fitted.model for fitted in experiment.fitted]
+    models = experiment.models()
     setup = experiment.setup
 
     def counterfactual_part(

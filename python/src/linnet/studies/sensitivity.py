@@ -43,7 +43,7 @@ def point(preset: str, workload: str, seconds: float, share: float, seed: int) -
     setup = Setup(preset=preset, seed=seed, device_wide_share=share)
     train, test = periods(workload, seconds, setup)
     experiment = Experiment(train, setup, name=workload, test=test)
-    reports = [fitted.report for fitted in experiment.learn()]
+    reports = [fitted.report for fitted in experiment.learn() if fitted]
     drives = experiment.array.run(
         experiment.test_part, "baseline", [], seed, setup.failover_ns, setup.writes_to_all
     ).device_stats()
