@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from linnet import DeviceError, FitSettings, LearnError, Trace, write_trace
+from linnet import DeviceError, FitSettings, LearnError, PolicyError, Trace, write_trace
 from linnet._native import Array
 from linnet.experiment import ORACLE, Experiment, Setup, borrowings, periods
 from numpy.typing import NDArray
@@ -43,9 +43,7 @@ def test_a_device_without_reads_has_the_model_of_another_of_its_preset(small_dri
     assert first.model is second.model
     assert third.model is not second.model
     assert first.report["of_device"] == 1
-    assert borrowings(experiment.reports()) == [
-        "device 0 has no read to learn from, so it has the model of device 1"
-    ]
+    assert borrowings(experiment.reports()) == ["device 0 has no read to learn from, so it has the model of device 1"]
     assert rows[0].row["reads"] == rows[1].row["reads"] > 500
 
 
@@ -93,6 +91,33 @@ def test_a_continued_test_part_follows_the_training_part_and_is_measured_alone(s
     for one in (cold, warm):
         one.learn()
     assert [len(found.report) for found in cold.fitted] == [len(found.report) for found in warm.fitted]
+
+
+def test_in_a_closed_loop_more_in_flight_are_served_faster_and_times_mean_nothing(small_drive: Path) -> None:
+    streams = [stream(seed, 0.3) for seed in range(3)]
+    rates = {}
+    for in_flight in (1, 4):
+        setup = Setup(preset=str(small_drive), fit=FIT, continued=True, closed_loop=in_flight)
+        experiment = Experiment(streams, setup)
+        (best,) = experiment.compare(["linnet-best"])
+        assert best.row["reads"] == sum(int((trace.columns()["op"] == 0).sum()) for trace in experiment.test_part)
+        slower = Experiment([trace.rerate(0.1) for trace in streams], setup)
+        slower.fitted = experiment.fitted
+        assert slower.run("linnet-best").row["mean_us"] == best.row["mean_us"]
+        rates[in_flight] = best.row["ios_per_s"]
+    assert 1.5 * rates[1] < rates[4] < 4 * rates[1]
+    with pytest.raises(PolicyError, match="stalls come at times of the trace"):
+        Experiment(streams, replace(setup, stalls_per_minute=1.0)).run("baseline")
+
+
+@pytest.mark.parametrize("preset", ["consumer-deep", "consumer-deep-queued"])
+def test_a_rebuilt_device_has_less_to_collect(preset: str) -> None:
+    writes = [stream(seed, 1.0, 12_000).rerate(0.1) for seed in range(2)]
+    array = Array(preset, 2, 0, rebuilt=1)
+    used, rebuilt = array.run(writes, "baseline", []).device_stats()
+    assert rebuilt["waf"] < used["waf"] / 1.5
+    with pytest.raises(DeviceError, match="3 rebuilt devices of 2"):
+        Array(preset, 2, 0, rebuilt=3)
 
 
 def test_nothing_to_learn_from_at_all_is_an_error(small_drive: Path) -> None:

@@ -56,8 +56,8 @@ pub struct Array {
     clone_rate: Rate,
     limits: [Limits; 2],
     counters: Counters,
-    /// No request has arrived after the warm-up.
-    warming_up: bool,
+    /// The counts do not go back to the first request.
+    counts_anew: bool,
     all: Mask,
     #[cfg(test)]
     pub(crate) canary: Option<Breakage>,
@@ -98,7 +98,7 @@ impl Array {
             clone_rate: config.clone_budget.rate(),
             limits: limits.map(Limits::new),
             counters: Counters::default(),
-            warming_up: config.warm_up_ns > 0,
+            counts_anew: false,
             policy,
             placement,
             all: ((1u16 << config.replicas) - 1) as Mask,
@@ -108,19 +108,15 @@ impl Array {
         })
     }
 
-    /// Counts so far, or since the end of the warm-up.
+    /// Counts so far, or since [`Array::count_anew`].
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Counts since the end of the warm-up; none until then.
-    pub fn measured(&self) -> Counters {
-        if self.warming_up { Counters::default() } else { self.counters }
-    }
-
-    /// Requests that arrive before this time are in no result.
-    pub fn warm_up_ns(&self) -> Nanos {
-        self.config.warm_up_ns
+    /// Sets all counts to 0.
+    pub fn count_anew(&mut self) {
+        self.counters = Counters::default();
+        self.counts_anew = true;
     }
 
     /// The state of each device as the array knows it.
@@ -159,10 +155,6 @@ impl Array {
         outlook: &dyn Outlook,
         out: &mut Vec<Output>,
     ) {
-        if self.warming_up && now >= self.config.warm_up_ns {
-            self.warming_up = false;
-            self.counters = Counters::default();
-        }
         let row = self.placement.row_of(stream);
         let index = self.slab.insert(tag, now, stream as u32, row as u32, *request);
         if !request.op.is_read() {
@@ -233,11 +225,8 @@ impl Array {
         slot.copies -= 1;
         // A refused copy costs the device nothing, so one of the read's other copies no longer counts as extra.
         let taken_back = u64::from(slot.copies > 0);
-        debug_assert!(
-            taken_back <= self.counters.extra_io || self.config.warm_up_ns > 0,
-            "a copy that was not counted"
-        );
-        // It may have been counted in the warm-up.
+        debug_assert!(taken_back <= self.counters.extra_io || self.counts_anew, "a copy that was not counted");
+        // It may have been counted before the counts began anew.
         self.counters.extra_io = self.counters.extra_io.saturating_sub(taken_back);
         let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
         let device = self.placement.device(slot.row, k);

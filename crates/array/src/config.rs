@@ -73,10 +73,6 @@ pub struct Config {
     pub read_timeout_ns: Nanos,
     /// Time limit of a write on one device; it counts as failed there. Default 30 s, as in Linux's NVMe driver.
     pub write_timeout_ns: Nanos,
-    /// Requests that arrive before this time are served, but are in no result: neither in the counters nor among the
-    /// latencies. The policy's averages and the devices' queues are then those of a system that runs. Default 0: all
-    /// are.
-    pub warm_up_ns: Nanos,
     /// Seed of the policies' random numbers. Default 0.
     pub seed: u64,
 }
@@ -99,7 +95,6 @@ impl Default for Config {
             out_ns_max: 1_000_000_000,
             read_timeout_ns: 1_000_000_000,
             write_timeout_ns: 30_000_000_000,
-            warm_up_ns: 0,
             seed: 0,
         }
     }

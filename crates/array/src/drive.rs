@@ -7,8 +7,9 @@
 //! copies have ended, including losers of races. In virtual time the same devices, streams, settings and policy give
 //! the same run and the same hash.
 //!
-//! Arrivals keep their absolute times. If a driver in real time is late, the delay counts as latency for the user: a
-//! run that waited for answers before it sent more would hide the tail. That it comes late to an answer does not count.
+//! Arrivals keep their absolute times, but in a closed loop. If a driver in real time is late, the delay counts as latency
+//! for the user: a run that waited for answers before it sent more would hide the tail. That it comes late to an answer
+//! does not count.
 //! The array itself hears of both when they are handled, because its time must not go back.
 
 mod arrivals;
@@ -21,9 +22,9 @@ use linnet_sim::{EventQueue, VirtualClock};
 use linnet_types::{Clock, Device, End, Ended, IoRecord, Nanos, Op, Outcome, Request, Thresholds, Waited};
 
 use crate::{Array, CopyId, Error, Output, Policy, TimerId};
-use arrivals::Arrivals;
+use arrivals::{Arrival, Arrivals};
 use flights::{Flight, Flights};
-pub use result::{Progress, ReadLatencies, RunOptions, RunResult};
+pub use result::{Playback, Progress, ReadLatencies, RunOptions, RunResult};
 
 /// I/Os between two calls of [`Observer::progress`].
 const PROGRESS_EVERY: u64 = 8192;
@@ -111,7 +112,7 @@ pub fn run_on<C: Clock, D: Device, O: Observer>(
         return Err(Error::Count { what: "thresholds", got: thresholds.len(), devices: devices.len() });
     }
     let array = Array::new(options.array, thresholds, policy)?;
-    drive(array, clock, devices, streams, options.log, observer)
+    drive(array, clock, devices, streams, &options.playback, observer)
 }
 
 /// [`run_on`] with a given array, for instance one with its own placement.
@@ -123,7 +124,7 @@ pub fn drive<C: Clock, D: Device, O: Observer>(
     clock: &mut C,
     devices: &mut [D],
     streams: &[&[IoRecord]],
-    log: bool,
+    playback: &Playback,
     observer: &mut O,
 ) -> Result<RunResult, Error> {
     if streams.len() > usize::from(u16::MAX) {
@@ -132,7 +133,7 @@ pub fn drive<C: Clock, D: Device, O: Observer>(
     }
     let reads = streams.iter().flat_map(|stream| stream.iter()).filter(|record| record.op.is_read()).count();
     let mut result = RunResult::default();
-    if log {
+    if playback.log {
         result.log = vec![Vec::new(); devices.len()];
     }
     result.reads.latency_ns.reserve(reads);
@@ -150,15 +151,20 @@ pub fn drive<C: Clock, D: Device, O: Observer>(
         ended: Vec::with_capacity(64),
         ready: Vec::with_capacity(64),
         out: Vec::with_capacity(64),
+        arrivals: Arrivals::new(streams, playback.closed_loop),
         arrived: 0,
+        warm_up_ns: playback.warm_up_ns,
+        first_measured: None,
         total: streams.iter().map(|stream| stream.len() as u64).sum(),
         result,
-        log,
+        log: playback.log,
         observer,
     };
-    driver.run(&mut Arrivals::new(streams))?;
+    driver.run()?;
     driver.complete_log()?;
-    driver.result.counters = driver.array.measured();
+    if driver.first_measured.is_some() {
+        driver.result.counters = *driver.array.counters();
+    }
     Ok(driver.result)
 }
 
@@ -190,7 +196,11 @@ struct Driver<'a, C, D, O> {
     ended: Vec<Ended>,
     ready: Vec<Ready>,
     out: Vec<Output>,
+    arrivals: Arrivals<'a>,
     arrived: u64,
+    warm_up_ns: Nanos,
+    /// The tag of the first request after the warm-up.
+    first_measured: Option<u64>,
     total: u64,
     result: RunResult,
     log: bool,
@@ -198,7 +208,7 @@ struct Driver<'a, C, D, O> {
 }
 
 impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
-    fn run(&mut self, arrivals: &mut Arrivals<'_>) -> Result<(), Error> {
+    fn run(&mut self) -> Result<(), Error> {
         let mut turns = 0u64;
         loop {
             // Between two arrivals far apart there may be any number of events.
@@ -206,8 +216,8 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
             if turns.is_multiple_of(TURNS_EVERY) {
                 self.progress()?;
             }
-            let arrival = arrivals.next_ns();
-            if arrival.is_none() && self.array.live() == 0 {
+            let arrival = self.arrivals.next_ns();
+            if self.is_over() {
                 return Ok(());
             }
             let due = self.due();
@@ -221,18 +231,23 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
                 self.gather(now);
                 for i in 0..self.ready.len() {
                     self.happen(now, self.ready[i]);
-                    if arrival.is_none() && self.array.live() == 0 {
+                    if self.is_over() {
                         break;
                     }
                 }
             } else if arrival.is_some_and(|at| at <= now) {
-                let (stream, record) = arrivals.take()?;
-                self.arrive(now, stream, record);
+                let arrival = self.arrivals.take()?;
+                self.arrive(now, &arrival);
                 if self.arrived.is_multiple_of(PROGRESS_EVERY) {
                     self.progress()?;
                 }
             }
         }
+    }
+
+    /// All requests have arrived and ended.
+    fn is_over(&self) -> bool {
+        self.array.live() == 0 && self.arrivals.next_ns().is_none()
     }
 
     fn progress(&mut self) -> Result<(), Error> {
@@ -282,9 +297,14 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
         }
     }
 
-    fn arrive(&mut self, now: Nanos, stream: usize, record: &IoRecord) {
-        let (tag, arrive_ns, request) = (self.arrived, record.arrive_ns, record.request());
+    fn arrive(&mut self, now: Nanos, &Arrival { at_ns: arrive_ns, stream, record }: &Arrival<'_>) {
+        let (tag, request) = (self.arrived, record.request());
         self.arrived += 1;
+        if self.first_measured.is_none() && record.arrive_ns >= self.warm_up_ns {
+            self.first_measured = Some(tag);
+            self.result.measured_from_ns = arrive_ns;
+            self.array.count_anew();
+        }
         self.note(now, 1, tag);
         self.observer.input(now, &Input::Arrive { tag, stream, request, arrive_ns });
         if now > arrive_ns {
@@ -320,10 +340,13 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
             let mut output = self.out[i];
             self.see(&mut output, now - at_ns);
             self.observer.output(now, &output);
+            if let Output::Complete { .. } | Output::Fail { .. } = output {
+                self.arrivals.ended(now);
+            }
             match output {
                 Output::Submit { device, copy, request, .. } => self.submit(now, device, copy, &request),
-                Output::Complete { arrive_ns, .. } | Output::Fail { arrive_ns, .. }
-                    if arrive_ns < self.array.warm_up_ns() => {}
+                Output::Complete { tag, .. } | Output::Fail { tag, .. }
+                    if self.first_measured.is_none_or(|first| tag < first) => {}
                 Output::Complete { stream, tenant, op: Op::Read, arrive_ns, latency_ns, .. } => {
                     self.result.reads.push(stream, tenant, arrive_ns, latency_ns);
                 }

@@ -24,7 +24,7 @@ pub use array::Array;
 pub use check::{Checker, Revokes};
 pub use config::{Budget, Config, DEVICES_MAX, WriteMode};
 pub use counters::Counters;
-pub use drive::{Input, Observer, Progress, ReadLatencies, RunOptions, RunResult, drive, run, run_on};
+pub use drive::{Input, Observer, Playback, Progress, ReadLatencies, RunOptions, RunResult, drive, run, run_on};
 pub use error::Error;
 pub use output::Output;
 pub use placement::Placement;

@@ -101,7 +101,12 @@ impl Ask<'_> {
         self.preferred_of(of, linnet_core::Policy::EwmaInflight, &mut |_| None)
     }
 
-    fn preferred_of(&self, of: Mask, policy: linnet_core::Policy, score: &mut dyn FnMut(usize) -> Option<i32>) -> usize {
+    fn preferred_of(
+        &self,
+        of: Mask,
+        policy: linnet_core::Policy,
+        score: &mut dyn FnMut(usize) -> Option<i32>,
+    ) -> usize {
         let mut candidates = self.described(of);
         for k in bits(of) {
             candidates[k].score = score(self.device(k)).unwrap_or(candidates[k].score);

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use linnet_array::{Ask, Choice, Config, Policy, RunOptions, Submit, WriteMode, run};
+use linnet_array::{Ask, Choice, Config, Playback, Policy, RunOptions, Submit, WriteMode, run};
 use linnet_core::Budget;
 use linnet_learn::TrainingSet;
 use linnet_sim::{Chance, Modelled, TestDevice};
@@ -51,7 +51,8 @@ fn served_features_are_the_trained_ones() {
     let mut devices: Vec<_> =
         (0..DEVICES as u64).map(|seed| Modelled::new(TestDevice::busy(5_000_000, 0.4, seed))).collect();
     let notes = Arc::new(Mutex::new(vec![Vec::new(); DEVICES]));
-    let options = RunOptions { array: Config { write_mode: WriteMode::All, ..Config::default() }, log: true };
+    let options =
+        RunOptions { array: Config { write_mode: WriteMode::All, ..Config::default() }, playback: Playback::LOGGED };
     let thresholds = [Thresholds::default(); DEVICES];
     let policy = Box::new(Notes(notes.clone()));
     let result = run(&mut devices, &streams, &thresholds, policy, &options, &mut ()).expect("the run succeeds");

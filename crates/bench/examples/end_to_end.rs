@@ -9,7 +9,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use linnet_array::{Config, DeviceModel, RunOptions, RunResult, policy, run};
+use linnet_array::{Config, DeviceModel, Playback, RunOptions, RunResult, policy, run};
 use linnet_learn::{LearnOptions, fit_periods};
 use linnet_sim::Modelled;
 use linnet_ssd::{Params, Ssd};
@@ -27,7 +27,7 @@ fn run_once(
     log: bool,
 ) -> RunResult {
     let thresholds: Vec<Thresholds> = learned.iter().map(|one| one.thresholds).collect();
-    let options = RunOptions { array: Config::default(), log };
+    let options = RunOptions { array: Config::default(), playback: Playback { log, ..Playback::default() } };
     let chosen = policy(name, learned, &options.array).expect("a policy of this name");
     run(devices, streams, &thresholds, chosen, &options, &mut ()).expect("a run")
 }

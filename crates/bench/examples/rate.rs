@@ -5,7 +5,7 @@
 //! Three streams of Poisson arrivals, 90 % reads, on three test devices that are busy at times. The network of LinnOS
 //! has its real shape, 31-256-2, with weights that depend on the pages pending.
 
-use linnet_array::{Config, DeviceModel, POLICIES, RunOptions, policy, run};
+use linnet_array::{Config, DeviceModel, POLICIES, Playback, RunOptions, policy, run};
 use linnet_core::{DIGITS, Layer, Network};
 use linnet_sim::{Chance, Modelled, TestDevice};
 use linnet_types::{IoRecord, Nanos, Op, Thresholds};
@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let policy = policy(name, &learned, &array)?;
         let mut devices: Vec<_> =
             (0..DEVICES as u64).map(|seed| Modelled::new(TestDevice::busy(50_000_000, 0.1, seed))).collect();
-        let options = RunOptions { array, log: false };
+        let options = RunOptions { array, playback: Playback::default() };
         let start = Instant::now();
         let result = run(&mut devices, &streams, &[thresholds; DEVICES], policy, &options, &mut ())?;
         let taken = start.elapsed().as_secs_f64();

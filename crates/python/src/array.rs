@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An array of modelled devices, and runs of traces through it under a policy.
 
+use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-use linnet_array::{Config, Counters, DeviceModel, Error, Estimate, Observer, Policy, Progress as At, RunResult};
+use linnet_array::{
+    Config, Counters, DeviceModel, Error, Estimate, Observer, Playback, Policy, Progress as At, RunResult,
+};
 use linnet_measure::Summary;
 use linnet_sim::{Chance, FaultPlan};
 use linnet_ssd::{DeviceParams, PRESETS, QUEUED_PRESETS, Ssd};
@@ -77,9 +80,10 @@ pub struct PyArray {
 impl PyArray {
     /// Builds and preconditions the devices; `device_wide_share` overrides the preset's. Device i has seed `seed` + i.
     /// `preset` is one name for all devices, or as many as there are devices, separated by commas. Each device answers
-    /// nothing for 50 ms to a second at `stalls_per_minute` random times a minute, up to 600.
+    /// nothing for 50 ms to a second at `stalls_per_minute` random times a minute, up to 600. The last `rebuilt` devices
+    /// have their data as after a rebuild, written once and in order; the others as after long use.
     #[new]
-    #[pyo3(signature = (preset, replicas, seed, device_wide_share = None, stalls_per_minute = 0.0))]
+    #[pyo3(signature = (preset, replicas, seed, device_wide_share = None, stalls_per_minute = 0.0, rebuilt = 0))]
     fn new(
         py: Python<'_>,
         preset: String,
@@ -87,6 +91,7 @@ impl PyArray {
         seed: u64,
         device_wide_share: Option<f64>,
         stalls_per_minute: f64,
+        rebuilt: usize,
     ) -> PyResult<Self> {
         if !(0.0..=STALLS_MAX).contains(&stalls_per_minute) {
             return Err(errors::DeviceError::new_err(format!(
@@ -94,6 +99,9 @@ impl PyArray {
             )));
         }
         Config { replicas, ..Config::default() }.validate(replicas).map_err(errors::policy)?;
+        if rebuilt > replicas {
+            return Err(errors::DeviceError::new_err(format!("{rebuilt} rebuilt devices of {replicas}")));
+        }
         let mut params = Vec::new();
         for name in preset.split(',') {
             params.push(of_preset(name.trim(), device_wide_share)?);
@@ -110,7 +118,7 @@ impl PyArray {
             )));
         }
         let of_each: Vec<DeviceParams> = (0..replicas).map(|i| params[i % params.len()].clone()).collect();
-        let drives = py.detach(|| Drives::new(&of_each, seed)).map_err(errors::device)?;
+        let drives = py.detach(|| Drives::new(&of_each, seed, rebuilt)).map_err(errors::device)?;
         let capacity_bytes = match &drives {
             Drives::Timelines(drives) => drives.iter().map(Ssd::capacity_bytes).min(),
             Drives::Queued(_) => of_each.iter().map(queued_capacity).min(),
@@ -148,11 +156,12 @@ impl PyArray {
     }
 
     /// Runs one trace for each device under `policy`. `models` holds one for each device, or `None`; or it is empty. What
-    /// a policy that learns does with a device without a model is in `spec/decision.md`. `log` keeps every I/O as its device saw it. `progress(I/Os done)` may return False
-    /// to stop. I/Os that arrive before `warm_up_ns` are served, but are in no result except the log and the statistics
-    /// of the devices.
+    /// a policy that learns does with a device without a model is in `spec/decision.md`. `log` keeps every I/O as its
+    /// device saw it. `progress(I/Os done)` may return False to stop. I/Os of records before `warm_up_ns` are served, but
+    /// are in no result except the log and the statistics of the devices. With `closed_loop`, so many I/Os are in flight
+    /// at a time, in the order of the records, whose times have no other meaning then.
     #[pyo3(signature = (streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false, log = false,
-        progress = None, probe_share = 0.0, warm_up_ns = 0))]
+        progress = None, probe_share = 0.0, warm_up_ns = 0, closed_loop = None))]
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
@@ -167,12 +176,14 @@ impl PyArray {
         progress: Option<Py<PyAny>>,
         probe_share: f64,
         warm_up_ns: u64,
+        closed_loop: Option<NonZeroUsize>,
     ) -> PyResult<PyRun> {
-        let config = Config { probe_share, warm_up_ns, ..self.config(seed, failover_ns, writes_to_all) };
+        let config = Config { probe_share, ..self.config(seed, failover_ns, writes_to_all) };
+        let playback = Playback { closed_loop, warm_up_ns, log };
         let setup = Setup::new(&streams, &models, config)?;
         let policy = setup.policy(policy)?;
         let mut watcher = Watcher(Progress::new(progress));
-        match py.detach(|| self.run_through(&setup, policy, log, &mut watcher)) {
+        match py.detach(|| self.run_through(&setup, policy, playback, &mut watcher)) {
             Ok((result, stats)) => Ok(self.finished(&streams, result, stats)),
             Err(Error::Interrupted { .. }) => Err(watcher.0.error(PyKeyboardInterrupt::new_err("the run was stopped"))),
             Err(error) => Err(errors::policy(error)),
@@ -191,7 +202,8 @@ impl PyArray {
     pub fn finished(&self, streams: &[PyRef<'_, PyTrace>], result: RunResult, stats: Vec<DriveStats>) -> PyRun {
         let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
         let reads = (result.reads.latency_ns, result.reads.tenant);
-        let run = PyRun::new(reads, result.counters, stats, result.log, names);
+        let measured_ns = (result.measured_from_ns, result.end_ns);
+        let run = PyRun { measured_ns, ..PyRun::new(reads, result.counters, stats, result.log, names) };
         if self.foresight() { run } else { run.without_foresight() }
     }
 
@@ -200,7 +212,7 @@ impl PyArray {
         &self,
         setup: &Setup,
         policy: Box<dyn Policy>,
-        log: bool,
+        playback: Playback,
         observer: &mut impl Observer,
     ) -> Result<(RunResult, Vec<DriveStats>), Error> {
         if policy.name() == ORACLE && !self.foresight() {
@@ -210,8 +222,16 @@ impl PyArray {
                 expected: "needs drives with foresight, and the queued model has none; leave it out".to_owned(),
             });
         }
+        if playback.closed_loop.is_some() && self.stalls_per_minute > 0.0 {
+            return Err(Error::Setting {
+                field: "closed_loop",
+                value: "with stalls".to_owned(),
+                expected: "stalls come at times of the trace, which a closed loop ignores; leave out one of them"
+                    .to_owned(),
+            });
+        }
         let copies = self.drives.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        copies.run(setup, policy, log, self.plans(setup), observer)
+        copies.run(setup, policy, playback, self.plans(setup), observer)
     }
 
     /// The stalls of each device during a run; none if the array has none.
@@ -244,6 +264,8 @@ pub struct PyRun {
     stats: Vec<DriveStats>,
     log: Vec<Vec<IoRecord>>,
     names: Vec<String>,
+    /// When the first request after the warm-up arrived, and the last event was.
+    measured_ns: (u64, u64),
     /// Whether false revokes were counted.
     foresight: bool,
 }
@@ -257,7 +279,7 @@ impl PyRun {
         log: Vec<Vec<IoRecord>>,
         names: Vec<String>,
     ) -> Self {
-        PyRun { latency_ns, tenant, counters, stats, log, names, foresight: true }
+        PyRun { latency_ns, tenant, counters, stats, log, names, measured_ns: (0, 0), foresight: true }
     }
 
     /// The same run for drives without foresight, which cannot count false revokes.
@@ -271,6 +293,12 @@ impl PyRun {
     /// Latency of every read, from arrival at the array to its answer, ns, in the order of the answers.
     fn latency_ns<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
         PyArray1::from_slice(py, &self.latency_ns)
+    }
+
+    /// In virtual time, when the first request after the warm-up arrived, and the last event was, ns.
+    #[getter]
+    fn measured_ns(&self) -> (u64, u64) {
+        self.measured_ns
     }
 
     /// The tenant of every read, in the order of [`PyRun::latency_ns`].

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The drives of an array, of either engine of the SSD model.
 
-use linnet_array::{Error, Observer, Policy, RunOptions, RunResult};
+use linnet_array::{Error, Observer, Playback, Policy, RunOptions, RunResult};
 use linnet_sim::{FaultPlan, Faulty, Modelled};
 use linnet_ssd::queued::{QueuedParams, QueuedSsd, QueuedStats};
 use linnet_ssd::{DeviceParams, Params, Ssd, Stats};
@@ -28,12 +28,18 @@ pub enum DriveStats {
 }
 
 impl Drives {
-    /// Builds and preconditions a drive for each entry, all of one engine; drive i has seed `seed` + i.
-    pub fn new(params: &[DeviceParams], seed: u64) -> Result<Drives, linnet_ssd::Error> {
+    /// Builds and preconditions a drive for each entry, all of one engine; drive i has seed `seed` + i. The last `rebuilt`
+    /// were written once, in order; the others were overwritten at random until they were steady.
+    pub fn new(params: &[DeviceParams], seed: u64, rebuilt: usize) -> Result<Drives, linnet_ssd::Error> {
+        let is_rebuilt = |i: usize| i + rebuilt >= params.len();
         let timelines = |(i, params): (usize, &DeviceParams)| match params {
             DeviceParams::Timelines(params) => {
                 let mut drive = Ssd::new(params, seed.wrapping_add(i as u64))?;
-                drive.precondition();
+                if is_rebuilt(i) {
+                    drive.write_once(drive.capacity_bytes());
+                } else {
+                    drive.precondition();
+                }
                 Ok(Some(drive))
             }
             DeviceParams::Queued(_) => Ok(None),
@@ -42,7 +48,11 @@ impl Drives {
             DeviceParams::Timelines(_) => Ok(None),
             DeviceParams::Queued(params) => {
                 let mut drive = QueuedSsd::new(params)?;
-                drive.precondition(seed.wrapping_add(i as u64));
+                if is_rebuilt(i) {
+                    drive.write_once();
+                } else {
+                    drive.precondition(seed.wrapping_add(i as u64));
+                }
                 Ok(Some(drive))
             }
         };
@@ -62,11 +72,11 @@ impl Drives {
         self,
         setup: &Setup,
         policy: Box<dyn Policy>,
-        log: bool,
+        playback: Playback,
         plans: Vec<FaultPlan>,
         observer: &mut impl Observer,
     ) -> Result<(RunResult, Vec<DriveStats>), Error> {
-        let options = RunOptions { array: setup.config, log };
+        let options = RunOptions { array: setup.config, playback };
         match self {
             Drives::Timelines(drives) => {
                 let drives: Vec<_> = drives.into_iter().map(Modelled::new).collect();

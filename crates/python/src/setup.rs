@@ -21,7 +21,11 @@ pub struct Setup {
 
 impl Setup {
     /// One stream for each of the configuration's replicas, and one model or `None` for each, or no models.
-    pub fn new(streams: &[PyRef<'_, PyTrace>], models: &[Option<PyRef<'_, PyModel>>], config: Config) -> PyResult<Setup> {
+    pub fn new(
+        streams: &[PyRef<'_, PyTrace>],
+        models: &[Option<PyRef<'_, PyModel>>],
+        config: Config,
+    ) -> PyResult<Setup> {
         let count = config.replicas;
         if streams.len() != count || !(models.is_empty() || models.len() == count) {
             return Err(errors::PolicyError::new_err(format!(

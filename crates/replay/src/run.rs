@@ -4,7 +4,9 @@
 use std::io;
 use std::num::NonZeroU64;
 
-use linnet_array::{Config, Counters, Error as ArrayError, Input, Observer, Policy, Progress, RunOptions, run_on};
+use linnet_array::{
+    Config, Counters, Error as ArrayError, Input, Observer, Playback, Policy, Progress, RunOptions, run_on,
+};
 use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 
 use crate::Error;
@@ -112,7 +114,7 @@ pub fn replay(
     drop(bell);
     let mut recorder = Recorder { progress, losses: &losses, lateness_ns: Vec::new() };
     let _punctual = Punctual::new();
-    let settings = RunOptions { array: options.array, log: true };
+    let settings = RunOptions { array: options.array, playback: Playback::LOGGED };
     let result = run_on(&mut clock, &mut devices, streams, thresholds, policy, &settings, &mut recorder);
     if let Some((device, source)) = losses.first() {
         return Err(Error::Io { device, source });

@@ -15,7 +15,7 @@
 use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
 
-use linnet_array::{Budget, Config, DeviceModel, RunOptions, policy, run};
+use linnet_array::{Budget, Config, DeviceModel, Playback, RunOptions, policy, run};
 use linnet_core::Model;
 use linnet_measure::quantile;
 use linnet_sim::{Chance, Modelled};
@@ -183,7 +183,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         };
         let mut drives: Vec<_> = drives.iter().cloned().map(Modelled::new).collect();
         let chosen = policy(name, &learned, &array)?;
-        let options = RunOptions { array, log: false };
+        let options = RunOptions { array, playback: Playback::default() };
         let result = run(&mut drives, &streams, &thresholds, chosen, &options, &mut ())?;
         let answered = result.reads.latency_ns.iter().zip(&result.reads.arrive_ns);
         let mut latency_ns: Vec<Nanos> = answered.filter(|(_, at)| **at >= begun_ns).map(|(&ns, _)| ns).collect();

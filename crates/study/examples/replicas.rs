@@ -7,7 +7,7 @@
 //! and p99.9 in us, the share of the possible gain (from baseline to oracle) for each, and I/O beyond one copy per
 //! read.
 
-use linnet_array::{Config, DeviceModel, RunOptions, RunResult, policy, run};
+use linnet_array::{Config, DeviceModel, Playback, RunOptions, RunResult, policy, run};
 use linnet_learn::{Devices, LearnOptions, fit_periods};
 use linnet_measure::Summary;
 use linnet_sim::Modelled;
@@ -29,7 +29,7 @@ fn serve(
     log: bool,
 ) -> RunResult {
     let thresholds: Vec<Thresholds> = learned.iter().map(|one| one.thresholds).collect();
-    let options = RunOptions { array: Config::default(), log };
+    let options = RunOptions { array: Config::default(), playback: Playback { log, ..Playback::default() } };
     let chosen = policy(name, learned, &options.array).expect("a policy of this name");
     run(&mut devices.to_vec(), &slices(streams), &thresholds, chosen, &options, &mut ()).expect("a run")
 }

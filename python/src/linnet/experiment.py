@@ -67,6 +67,12 @@ class Setup:
     devices, and with averages and queues that are empty."""
     stalls_per_minute: float = 0.0
     """How often each device answers nothing for 50 ms to a second, at random times, from the first I/O on."""
+    rebuilt: int = 0
+    """So many devices, the last, have their data as after a rebuild: written once, in order. The others have been
+    overwritten at random for long."""
+    closed_loop: int | None = None
+    """Keep so many I/Os in flight, in the order of the traces, whose times have no other meaning then. Rows tell
+    ``ios_per_s``. ``None``: I/Os arrive at their times."""
     fit: FitSettings = field(default_factory=FitSettings)
     """Training; its ``train_share`` splits each trace by time."""
 
@@ -113,7 +119,14 @@ class Experiment:
         self.streams = spread(traces, setup.replicas)
         self.name = name or "+".join(t.name for t in traces)
         self.progress = progress or Progress()
-        self.array = Array(setup.preset, setup.replicas, setup.seed, setup.device_wide_share, setup.stalls_per_minute)
+        self.array = Array(
+            setup.preset,
+            setup.replicas,
+            setup.seed,
+            setup.device_wide_share,
+            setup.stalls_per_minute,
+            setup.rebuilt,
+        )
         if test is None:
             parts = [s.split(setup.fit.train_share) for s in self.streams]
             self.train_part = [first for first, _ in parts]
@@ -143,12 +156,14 @@ class Experiment:
         has no model (``None``), and policies do without, as the kernel target does (``spec/decision.md``).
         """
         if self.setup.continued:
-            (whole,) = self._at_once("profiling", [(partial(self._log, self.run_part), self.run_part)])
-            halves = [log.split_at(self.warm_up_ns) for log in whole]
+            (run,) = self._at_once("profiling", [(partial(self._profile, self.run_part), self.run_part)])
+            begin_ns = run.measured_ns[0] if self.setup.closed_loop else self.warm_up_ns
+            halves = [log.split_at(begin_ns) for log in run.logs()]
             logs, later = [first for first, _ in halves], [second for _, second in halves]
         else:
             parts = (self.train_part, self.test_part)
-            logs, later = self._at_once("profiling", [(partial(self._log, part), part) for part in parts])
+            runs = self._at_once("profiling", [(partial(self._profile, part), part) for part in parts])
+            logs, later = (run.logs() for run in runs)
         self.profile_latency_ns = [np.sort(log.read_latencies()) for log in logs]
         without = _native.without_rows(logs, later)
         own = [device for device in range(len(logs)) if device not in without]
@@ -191,9 +206,9 @@ class Experiment:
         """What :meth:`learn` found, by device."""
         return [one.report if one else None for one in self.fitted]
 
-    def _log(self, part: Sequence[Trace], step: Callable[[int], None]) -> list[Trace]:
-        """What each device serves when every read goes to its own device."""
-        return self.array.run(part, "baseline", [], log=True, progress=self._guard(step), **self._array()).logs()
+    def _profile(self, part: Sequence[Trace], step: Callable[[int], None]) -> _native.Run:
+        """A run with a log in which every read goes to its own device."""
+        return self.array.run(part, "baseline", [], log=True, progress=self._guard(step), **self.run_settings())
 
     def run(self, policy: str, step: Callable[[int], None] | None = None) -> Outcome:
         """Run the test part under ``policy``, after the training part if the set-up is ``continued``."""
@@ -203,6 +218,8 @@ class Experiment:
         row = {"trace": self.name, "preset": self.setup.preset, "policy": policy, "seed": self.setup.seed}
         if self.array.engine == "queued":
             row |= {"engine": "queued"} | collection(run.device_stats())
+        if self.setup.closed_loop:
+            row["ios_per_s"] = rate(run)
         return Outcome(row | run.row(), latency)
 
     def probe(self, policy: str, probe_share: float) -> _native.Run:
@@ -263,11 +280,10 @@ class Experiment:
 
     def run_settings(self) -> dict[str, Any]:
         """How :attr:`run_part` is run, as arguments of :meth:`linnet.Array.run`."""
-        return self._array() | {"warm_up_ns": self.warm_up_ns}
-
-    def _array(self) -> dict[str, Any]:
         setup = self.setup
-        return {"failover_ns": setup.failover_ns, "writes_to_all": setup.writes_to_all, "seed": setup.seed}
+        settings: dict[str, Any] = {"failover_ns": setup.failover_ns, "writes_to_all": setup.writes_to_all}
+        settings |= {"seed": setup.seed, "warm_up_ns": self.warm_up_ns}
+        return settings | ({"closed_loop": setup.closed_loop} if setup.closed_loop else {})
 
     def parameters(self) -> dict[str, Any]:
         """The set-up and the statistics of the traces, to be stored with every result."""
@@ -284,6 +300,12 @@ class Experiment:
         )
 
 
+def rate(run: _native.Run) -> float:
+    """Requests a second in the measured part of a run."""
+    counters, (begin_ns, end_ns) = run.counters(), run.measured_ns
+    return 1e9 * ((counters["reads"] or 0) + (counters["writes"] or 0)) / max(end_ns - begin_ns, 1)
+
+
 def borrowed(fitted: Fitted, device: int) -> Fitted:
     """The model of ``device`` for another one."""
     return replace(fitted, report=fitted.report | {"of_device": device})
@@ -298,7 +320,11 @@ def borrowings(reports: Sequence[dict[str, Any] | None]) -> list[str]:
     """A sentence for each device that has no model of its own. ``reports`` has the report of each device's model."""
     return [
         f"device {device} has no read to learn from, "
-        + (f"so it has the model of device {report['of_device']}" if report else "nor has another of its preset: no model")
+        + (
+            f"so it has the model of device {report['of_device']}"
+            if report
+            else "nor has another of its preset: no model"
+        )
         for device, report in enumerate(reports)
         if report is None or "of_device" in report
     ]

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The streams, merged by time.
+//! The streams, merged by time, and when their requests arrive.
+
+use std::num::NonZeroUsize;
 
 use linnet_types::{IoRecord, Nanos};
 
@@ -9,12 +11,26 @@ use crate::Error;
 pub(super) struct Arrivals<'a> {
     streams: &'a [&'a [IoRecord]],
     taken: Vec<usize>,
+    /// Time of the next record, and its stream.
     next: Option<(Nanos, usize)>,
+    /// Requests in flight in a closed loop.
+    closed_loop: Option<NonZeroUsize>,
+    in_flight: usize,
+    /// When a request last ended.
+    ended_ns: Nanos,
+}
+
+/// A request that arrives.
+pub(super) struct Arrival<'a> {
+    pub at_ns: Nanos,
+    pub stream: usize,
+    pub record: &'a IoRecord,
 }
 
 impl<'a> Arrivals<'a> {
-    pub(super) fn new(streams: &'a [&'a [IoRecord]]) -> Self {
-        let mut arrivals = Arrivals { streams, taken: vec![0; streams.len()], next: None };
+    pub(super) fn new(streams: &'a [&'a [IoRecord]], closed_loop: Option<NonZeroUsize>) -> Self {
+        let taken = vec![0; streams.len()];
+        let mut arrivals = Arrivals { streams, taken, next: None, closed_loop, in_flight: 0, ended_ns: 0 };
         arrivals.find();
         arrivals
     }
@@ -24,12 +40,24 @@ impl<'a> Arrivals<'a> {
         self.next = heads.filter_map(|(i, (stream, &n))| stream.get(n).map(|record| (record.arrive_ns, i))).min();
     }
 
+    /// When the next request arrives; in a closed loop `None` while all are in flight that may be.
     pub(super) fn next_ns(&self) -> Option<Nanos> {
-        self.next.map(|(at, _)| at)
+        let (at_ns, _) = self.next?;
+        match self.closed_loop {
+            None => Some(at_ns),
+            Some(most) => (self.in_flight < most.get()).then_some(self.ended_ns),
+        }
     }
 
-    pub(super) fn take(&mut self) -> Result<(usize, &'a IoRecord), Error> {
-        let (_, stream) = self.next.expect("asked for after next_ns");
+    /// A request has ended.
+    pub(super) fn ended(&mut self, now: Nanos) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.ended_ns = now;
+    }
+
+    pub(super) fn take(&mut self) -> Result<Arrival<'a>, Error> {
+        let at_ns = self.next_ns().expect("asked for after next_ns");
+        let (_, stream) = self.next.expect("there is a next request");
         let n = self.taken[stream];
         let record = &self.streams[stream][n];
         if record.size_bytes == 0 {
@@ -43,6 +71,7 @@ impl<'a> Arrivals<'a> {
             return Err(Error::Unordered { stream, record: n + 1, arrive_ns, previous_ns });
         }
         self.find();
-        Ok((stream, record))
+        self.in_flight += 1;
+        Ok(Arrival { at_ns, stream, record })
     }
 }

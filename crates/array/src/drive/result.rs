@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a run is asked for, what it tells meanwhile, and what it returns.
 
+use std::num::NonZeroUsize;
+
 use linnet_types::{IoRecord, Nanos};
 
 use crate::{Config, Counters};
@@ -10,8 +12,27 @@ use crate::{Config, Counters};
 pub struct RunOptions {
     /// The array.
     pub array: Config,
+    /// When requests arrive, and what is kept.
+    pub playback: Playback,
+}
+
+/// When the requests of records arrive, and what is kept of the run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Playback {
+    /// Closed loop: so many requests are in flight, and the next of all streams, in the order of time, is sent when one
+    /// ends. The records' times have no other meaning then. Default: each request arrives at the time of its record.
+    pub closed_loop: Option<NonZeroUsize>,
+    /// Requests of records before this time are served, but are in no result: neither in the counters nor among the
+    /// latencies. The policy's averages and the devices' queues are then those of a system that runs. Default 0: all
+    /// are.
+    pub warm_up_ns: Nanos,
     /// Keep a record of every I/O as its device saw it.
     pub log: bool,
+}
+
+impl Playback {
+    /// At the times of the records, with a record of every I/O.
+    pub const LOGGED: Playback = Playback { closed_loop: None, warm_up_ns: 0, log: true };
 }
 
 /// Progress of a run.
@@ -56,6 +77,8 @@ pub struct RunResult {
     pub reads: ReadLatencies,
     /// Counts since the warm-up.
     pub counters: Counters,
+    /// When the first request after the warm-up arrived.
+    pub measured_from_ns: Nanos,
     /// Hash of all inputs and outputs of the array, with their order and times.
     pub event_hash: u64,
     /// Time of the last event.

@@ -3,7 +3,9 @@
 
 use super::*;
 use crate::drive::drive;
-use crate::{Array, Budget, Error, Observer, Placement, Progress, RunOptions, RunResult, WriteMode, policy, run};
+use crate::{
+    Array, Budget, Error, Observer, Placement, Playback, Progress, RunOptions, RunResult, WriteMode, policy, run,
+};
 use linnet_sim::{Chance, FaultPlan, Faulty, Modelled, TestDevice, VirtualClock, Window};
 use linnet_types::{Device, LatencyModel, Outcome, Request};
 
@@ -18,7 +20,7 @@ fn go<D: Device>(
     config: Config,
 ) -> RunResult {
     let policy = policy(name, learned, &config).expect("a known name");
-    let options = RunOptions { array: config, log: true };
+    let options = RunOptions { array: config, playback: Playback::LOGGED };
     run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
 }
 
@@ -275,7 +277,7 @@ fn reads_go_where_their_data_lies() {
         let array = Array::placed(two_replicas(), &thresholds(&models), policy, placement.clone()).expect("it fits");
         let streams = [&reads(5, 3_000_000)[..], &reads(5, 3_000_000)];
         let mut devices = [FAST_NS, 2 * FAST_NS, 3 * FAST_NS].map(|ns| steady(ns, 1));
-        let result = drive(array, &mut VirtualClock::new(), &mut devices, &streams, true, &mut ());
+        let result = drive(array, &mut VirtualClock::new(), &mut devices, &streams, &Playback::LOGGED, &mut ());
         let result = result.expect("the run succeeds");
         assert_eq!(result.log.iter().map(Vec::len).collect::<Vec<_>>(), of, "{name}");
     }
@@ -338,7 +340,7 @@ fn results_and_logs_carry_the_tenant() {
     };
     let records: Vec<IoRecord> = (0..300).map(make).collect();
     let models = learned(&[Some(revokes_always()), None]);
-    let options = RunOptions { array: two_replicas(), log: true };
+    let options = RunOptions { array: two_replicas(), playback: Playback::LOGGED };
     let chosen = policy("linnos", &models, &options.array).expect("known");
     let result =
         run(&mut slow_and_fast(), &[&records], &thresholds(&models), chosen, &options, &mut ()).expect("good settings");
@@ -355,7 +357,7 @@ fn results_and_logs_carry_the_tenant() {
 fn bad_traces_are_refused_with_their_place() {
     let models = learned(&[None, None]);
     let attempt = |records: &[IoRecord]| {
-        let options = RunOptions { array: two_replicas(), log: false };
+        let options = RunOptions { array: two_replicas(), playback: Playback::default() };
         let policy = policy("baseline", &models, &options.array).expect("known");
         run(&mut slow_and_fast(), &[&[], records], &thresholds(&models), policy, &options, &mut ())
     };
@@ -378,7 +380,7 @@ impl Observer for StopAt {
 #[test]
 fn an_observer_can_stop_the_run() {
     let models = learned(&[None, None]);
-    let options = RunOptions { array: two_replicas(), log: false };
+    let options = RunOptions { array: two_replicas(), playback: Playback::default() };
     let policy = policy("baseline", &models, &options.array).expect("known");
     let records = reads(50_000, 100_000);
     let stopped = run(&mut slow_and_fast(), &[&records], &thresholds(&models), policy, &options, &mut StopAt(20_000));

@@ -24,7 +24,7 @@ fn go<D: Device>(devices: &mut [D], records: &[IoRecord], trees: &[Option<Trees>
 
 fn hedged<D: Device>(devices: &mut [D], records: &[IoRecord], learned: &[DeviceModel], config: Config) -> RunResult {
     let policy = policy("linnet-best", learned, &config).expect("a known name");
-    let options = crate::RunOptions { array: config, log: true };
+    let options = crate::RunOptions { array: config, playback: crate::Playback::LOGGED };
     run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
 }
 
@@ -89,7 +89,7 @@ fn odds_weigh_against_the_wait() {
     let probed = alone(Config { age_ns: 99_000, ..Config::default() });
     assert_eq!(probed.log.iter().map(Vec::len).collect::<Vec<_>>(), [25, 50, 25]);
     let policy = policy("ewma-inflight", &learned(&[None, None, None]), &Config::default()).expect("a known name");
-    let options = crate::RunOptions { array: Config::default(), log: true };
+    let options = crate::RunOptions { array: Config::default(), playback: crate::Playback::LOGGED };
     let records = reads(100, 3_000_000);
     let averages = run(&mut one_slow(), &[&records], &[Thresholds::default(); 3], policy, &options, &mut ());
     let averages = averages.expect("the run succeeds");
@@ -174,7 +174,7 @@ impl LatencyModel for Stalls {
 
 fn in_order<D: Device>(devices: &mut [D], records: &[IoRecord], learned: &[DeviceModel], config: Config) -> RunResult {
     let policy = policy("linnet+hl", learned, &config).expect("a known name");
-    let options = crate::RunOptions { array: config, log: true };
+    let options = crate::RunOptions { array: config, playback: crate::Playback::LOGGED };
     run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
 }
 

@@ -1,15 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests the driver with simultaneous events, and with devices that refuse and cancel.
 
+use std::num::NonZeroUsize;
+
 use super::*;
-use crate::{Error, Input, Observer, Progress, RunOptions, RunResult, policy, run, run_on};
+use crate::{Error, Input, Observer, Playback, Progress, RunOptions, RunResult, policy, run, run_on};
 use linnet_sim::{EventQueue, FaultPlan, Faulty, Lawful, VirtualClock, Window};
 use linnet_types::{Clock, Device, End, Ended, Request, Waited};
 
 fn go<D: Device>(name: &str, devices: &mut [D], streams: &[&[IoRecord]], config: Config) -> RunResult {
+    go_by(name, devices, streams, config, Playback::LOGGED)
+}
+
+fn go_by<D: Device>(
+    name: &str,
+    devices: &mut [D],
+    streams: &[&[IoRecord]],
+    config: Config,
+    playback: Playback,
+) -> RunResult {
     let learned = learned(&vec![None; devices.len()]);
     let policy = policy(name, &learned, &config).expect("a known name");
-    let options = RunOptions { array: config, log: true };
+    let options = RunOptions { array: config, playback };
     run(devices, streams, &thresholds(&learned), policy, &options, &mut ()).expect("the run succeeds")
 }
 
@@ -46,7 +58,8 @@ fn what_happens_at_the_same_time_happens_in_the_order_of_submits_and_timers() {
             devices.reverse();
             streams.reverse();
         }
-        let (mut at, options) = (At(300_000, Vec::new()), RunOptions { array: two_replicas(), log: false });
+        let (mut at, options) =
+            (At(300_000, Vec::new()), RunOptions { array: two_replicas(), playback: Playback::default() });
         let policy = policy("hedge-p95", &learned, &options.array).expect("a known name");
         run(&mut devices, &streams, &thresholds(&learned), policy, &options, &mut at).expect("the run succeeds");
         // The other read's own hedge is due then, too, where both arrived at once.
@@ -176,7 +189,8 @@ fn a_log_waits_for_answers_after_their_time_limit_and_for_nothing_else() {
             at_ns: 1_000_000_000,
             every_ns: 1_000_000_000,
         });
-        let (mut clock, options) = (VirtualClock::new(), RunOptions { array: config, log });
+        let (mut clock, options) =
+            (VirtualClock::new(), RunOptions { array: config, playback: Playback { log, ..Playback::default() } });
         let reads = [record(0, Op::Read)];
         let result = run_on(&mut clock, &mut devices, &[&reads], &thresholds(&learned), policy, &options, &mut ());
         let result = result.expect("the run succeeds");
@@ -201,7 +215,7 @@ fn an_observer_is_asked_also_while_nothing_arrives() {
     let reads = [record(0, Op::Read), record(1_000_000_000, Op::Read)];
     let policy = policy("baseline", &learned, &config).expect("a known name");
     let mut devices = [Upkeep { own: steady(80_000, 1), at_ns: 0, every_ns: 1_000 }];
-    let options = RunOptions { array: config, log: false };
+    let options = RunOptions { array: config, playback: Playback::default() };
     let stopped = run(&mut devices, &[&reads], &thresholds(&learned), policy, &options, &mut Impatient);
     assert_eq!(stopped, Err(Error::Interrupted { done: 1, total: 2 }));
 }
@@ -212,7 +226,7 @@ fn streams_are_as_many_as_a_result_can_name() {
     assert_eq!(go("baseline", &mut [steady(1, 1), steady(1, 1)], &most, two_replicas()).counters.reads, 0);
     let learned = learned(&[None, None]);
     let policy = policy("baseline", &learned, &two_replicas()).expect("a known name");
-    let options = RunOptions { array: two_replicas(), log: false };
+    let options = RunOptions { array: two_replicas(), playback: Playback::default() };
     let (mut devices, streams) = ([steady(1, 1), steady(1, 1)], vec![&[][..]; usize::from(u16::MAX) + 1]);
     let refused = run(&mut devices, &streams, &thresholds(&learned), policy, &options, &mut ());
     assert!(refused.expect_err("too many").to_string().contains("65535 streams"));
@@ -224,8 +238,8 @@ fn what_arrives_in_the_warm_up_is_served_and_in_no_result() {
     let stream: Vec<IoRecord> =
         (0..10).map(|n| record(n * 50_000, if n % 4 == 3 { Op::Write } else { Op::Read })).collect();
     let go = |warm_up_ns| {
-        let config = Config { warm_up_ns, ..two_replicas() };
-        go("ewma-hedged", &mut [steady(80_000, 1), steady(80_000, 1)], &[&stream, &[]], config)
+        let playback = Playback { warm_up_ns, ..Playback::LOGGED };
+        go_by("ewma-hedged", &mut [steady(80_000, 1), steady(80_000, 1)], &[&stream, &[]], two_replicas(), playback)
     };
     let (whole, part, none) = (go(0), go(150_001), go(450_001));
     assert_eq!((whole.reads.latency_ns.len(), whole.counters.reads, whole.counters.writes), (8, 8, 2));
@@ -234,6 +248,30 @@ fn what_arrives_in_the_warm_up_is_served_and_in_no_result() {
     assert_eq!(part.reads.latency_ns, whole.reads.latency_ns[3..]);
     assert_eq!((part.counters.submits, part.log.clone(), part.event_hash), (6, whole.log, whole.event_hash));
     assert_eq!((none.reads.latency_ns.len(), none.counters), (0, crate::Counters::default()));
+}
+
+#[test]
+fn in_a_closed_loop_so_many_requests_are_in_flight_in_the_order_of_time() {
+    // The streams' times tell which is next, and nothing else.
+    let of_times = |times: &[Nanos]| -> Vec<IoRecord> { times.iter().map(|&at_ns| record(at_ns, Op::Read)).collect() };
+    let streams = [of_times(&[0, 20, 30]), of_times(&[10, 40])];
+    let go = |depth, warm_up_ns| {
+        let playback = Playback { closed_loop: NonZeroUsize::new(depth), warm_up_ns, log: true };
+        let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
+        go_by("baseline", &mut [steady(100, 1), steady(100, 1)], &streams, two_replicas(), playback)
+    };
+    let times = |result: &RunResult| -> Vec<Vec<Nanos>> {
+        result.log.iter().map(|log| log.iter().map(|one| one.arrive_ns).collect()).collect()
+    };
+    let one = go(1, 0);
+    assert_eq!(times(&one), [vec![0, 200, 300], vec![100, 400]]);
+    assert_eq!((one.reads.latency_ns.clone(), one.measured_from_ns, one.end_ns), (vec![100; 5], 0, 500));
+    assert_eq!(times(&go(2, 0)), [vec![0, 100, 100], vec![0, 200]]);
+    assert_eq!(times(&go(9, 0)), [vec![0; 3], vec![0; 2]]);
+    // What is measured begins with a record, whose request arrives when one before it has ended.
+    let later = go(1, 30);
+    assert_eq!((later.reads.arrive_ns, later.counters.reads), (vec![300, 400], 2));
+    assert_eq!((later.measured_from_ns, later.event_hash), (300, one.event_hash));
 }
 
 /// A clock that wakes the driver a microsecond late, for what is due in the first 100 us.
@@ -256,7 +294,7 @@ fn a_late_arrival_counts_as_latency_and_a_late_look_at_the_answer_does_not() {
         let mut devices = [Faulty::new(steady(80_000, 1), FaultPlan { gone, ..FaultPlan::none() }, 0)];
         let (learned, reads) = (learned(&[None]), [5_000, 95_000, 300_000].map(|at_ns| record(at_ns, Op::Read)));
         let policy = policy("baseline", &learned, &config).expect("a known name");
-        let options = RunOptions { array: config, log: true };
+        let options = RunOptions { array: config, playback: Playback::LOGGED };
         let mut clock = Late(VirtualClock::new());
         run_on(&mut clock, &mut devices, &[&reads], &thresholds(&learned), policy, &options, &mut ())
             .expect("the run succeeds")

@@ -2,7 +2,7 @@
 //! Tests that a latency equal to the inflection point is fast in every count of the array (`spec/decision.md`).
 
 use super::*;
-use crate::{Counters, RunOptions, policy, run};
+use crate::{Counters, Playback, RunOptions, policy, run};
 
 /// Reads that do not overlap.
 fn far_apart() -> Vec<IoRecord> {
@@ -15,7 +15,7 @@ fn counters(name: &str, network: Network, reads: &[IoRecord], latency_ns: Nanos,
     let config = Config { age_ns: 1_000_000_000, probe_share, ..two_replicas() };
     let policy = policy(name, &learned, &config).expect("a known name");
     let mut devices = [steady(latency_ns, 1), steady(80_000, 1)];
-    let options = RunOptions { array: config, log: false };
+    let options = RunOptions { array: config, playback: Playback::default() };
     run(&mut devices, &[reads], &thresholds(&learned), policy, &options, &mut ()).expect("the run succeeds").counters
 }
 

@@ -14,7 +14,7 @@ mod rivals;
 mod routing;
 mod sim;
 
-use crate::{Ask, Choice, Completion, Config, DeviceModel, Policy, RunOptions, RunResult, policy, run};
+use crate::{Ask, Choice, Completion, Config, DeviceModel, Playback, Policy, RunOptions, RunResult, policy, run};
 use linnet_core::{Budget, DIGITS, Layer, Network, Replica, Settings};
 use linnet_sim::{Chance, Modelled, TestDevice};
 use linnet_types::{Device, IoRecord, Nanos, Op, Request, Thresholds};
@@ -84,7 +84,7 @@ fn two_replicas() -> Config {
 fn run_named<D: Device>(name: &str, devices: &mut [D], records: &[IoRecord], learned: &[DeviceModel]) -> RunResult {
     let config = Config { replicas: devices.len(), ..Config::default() };
     let policy = policy(name, learned, &config).expect("a known name");
-    let options = RunOptions { array: config, log: true };
+    let options = RunOptions { array: config, playback: Playback::LOGGED };
     run(devices, &[records], &thresholds(learned), policy, &options, &mut ()).expect("the run succeeds")
 }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::probing::{Draw, Probing};
-use crate::{Counters, RunOptions, policy, run};
+use crate::{Counters, Playback, RunOptions, policy, run};
 use linnet_sim::{Chance, Modelled, TestDevice};
 
 fn stream(chance: &mut Chance, count: usize) -> Vec<IoRecord> {
@@ -24,7 +24,8 @@ fn counters(name: &str, seed: u64, probe_share: f64) -> Counters {
     let mut devices: Vec<_> = (0..3).map(|k| Modelled::new(TestDevice::busy(2_000_000, 0.5, seed * 3 + k))).collect();
     let streams: Vec<Vec<IoRecord>> = (0..3).map(|_| stream(&mut chance, 6_000)).collect();
     let streams: Vec<&[IoRecord]> = streams.iter().map(Vec::as_slice).collect();
-    let options = RunOptions { array: Config { probe_share, seed, ..Config::default() }, log: false };
+    let options =
+        RunOptions { array: Config { probe_share, seed, ..Config::default() }, playback: Playback::default() };
     let chosen = policy(name, &learned, &options.array).expect("known");
     run(&mut devices, &streams, &thresholds(&learned), chosen, &options, &mut ()).expect("a sound run").counters
 }

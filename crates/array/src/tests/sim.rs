@@ -42,7 +42,6 @@ fn draw(seed: u64) -> Scenario {
         out_ns_max: 1_000_000 + chance.below(10_000_000),
         read_timeout_ns: 30_000_000 + chance.below(10_000_000),
         write_timeout_ns: 30_000_000 + chance.below(10_000_000),
-        warm_up_ns: 0,
         seed,
     };
     let networks: Vec<Option<Network>> = (0..count)
@@ -152,7 +151,7 @@ fn simulate(scenario: &Scenario, canary: Option<Breakage>) -> Result<RunResult, 
     let checker = Checker::of(config, devices.len(), revokes_of(name));
     let mut recorder = Recorder { checker, quiet_ns: *quiet_ns, quiet: Default::default(), failed: Vec::new() };
     let mut devices: Vec<_> = devices.iter().cloned().map(Lawful::new).collect();
-    let result = drive(array, &mut VirtualClock::new(), &mut devices, &streams, true, &mut recorder)
+    let result = drive(array, &mut VirtualClock::new(), &mut devices, &streams, &Playback::LOGGED, &mut recorder)
         .map_err(|error| vec![error.to_string()]);
     let Recorder { checker, failed, .. } = recorder;
     let result = result?;

@@ -3,6 +3,7 @@
 
 use std::sync::PoisonError;
 
+use linnet_array::Playback;
 use linnet_study::{COUNTERFACTUAL_FEATURES, CounterfactualPolicy};
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
@@ -39,7 +40,7 @@ pub fn counterfactual<'py>(
     }
     let setup = Setup::new(&streams, &models, array.config(seed, failover_ns, writes_to_all))?;
     let (policy, counterfactual) = CounterfactualPolicy::new(setup.policy(policy)?);
-    py.detach(|| array.run_through(&setup, Box::new(policy), false, &mut ())).map_err(errors::policy)?;
+    py.detach(|| array.run_through(&setup, Box::new(policy), Playback::default(), &mut ())).map_err(errors::policy)?;
     let found = std::mem::take(&mut *counterfactual.lock().unwrap_or_else(PoisonError::into_inner));
     let reads = found.chosen.len();
     let latency_us: Vec<f64> = found.latency_ns.iter().map(|&ns| ns as f64 / 1000.0).collect();

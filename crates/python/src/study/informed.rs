@@ -3,7 +3,7 @@
 
 use std::sync::PoisonError;
 
-use linnet_array::Config;
+use linnet_array::Playback;
 use linnet_study::{Informed, Scores};
 use pyo3::prelude::*;
 
@@ -45,8 +45,8 @@ pub fn informed(
             array.count
         )));
     }
-    let config = Config { warm_up_ns, ..array.config(seed, failover_ns, writes_to_all) };
-    let setup = Setup::new(&streams, &models, config)?;
+    let playback = Playback { warm_up_ns, ..Playback::default() };
+    let setup = Setup::new(&streams, &models, array.config(seed, failover_ns, writes_to_all))?;
     let scores = match (overdue, distance) {
         (true, _) => Scores::Overdue,
         (_, Some(distance)) => Scores::Foresight(distance),
@@ -54,7 +54,7 @@ pub fn informed(
     };
     let (policy, compared) = Informed::new(scores, slow_above_ns, setup.hedging(), seed, warm_up_ns);
     let (result, stats) =
-        py.detach(|| array.run_through(&setup, Box::new(policy), false, &mut ())).map_err(errors::policy)?;
+        py.detach(|| array.run_through(&setup, Box::new(policy), playback, &mut ())).map_err(errors::policy)?;
     let compared = compared.lock().unwrap_or_else(PoisonError::into_inner);
     Ok((array.finished(&streams, result, stats), compared.auc(), compared.slow_share()))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Binding of path scores: runs of an array under a path selector whose parts are switches.
 
-use linnet_array::Config;
+use linnet_array::Playback;
 use linnet_study::{PathOptions, PathScores};
 use pyo3::prelude::*;
 
@@ -30,11 +30,11 @@ pub fn scored_paths(
     writes_to_all: bool,
     warm_up_ns: u64,
 ) -> PyResult<PyRun> {
-    let config = Config { warm_up_ns, ..array.config(seed, failover_ns, writes_to_all) };
-    let setup = Setup::new(&streams, &[], config)?;
+    let playback = Playback { warm_up_ns, ..Playback::default() };
+    let setup = Setup::new(&streams, &[], array.config(seed, failover_ns, writes_to_all))?;
     let options = PathOptions { cpus: cpus.into(), size_classes, sample_every, in_flight, shares, refresh_ns };
     let policy = PathScores::new(options, array.count, seed);
     let (result, stats) =
-        py.detach(|| array.run_through(&setup, Box::new(policy), false, &mut ())).map_err(errors::policy)?;
+        py.detach(|| array.run_through(&setup, Box::new(policy), playback, &mut ())).map_err(errors::policy)?;
     Ok(array.finished(&streams, result, stats))
 }

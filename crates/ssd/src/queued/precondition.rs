@@ -16,13 +16,8 @@ impl QueuedSsd {
     /// Afterwards the device is idle at time 0, its statistics are zero, and its previous contents are lost. The seed
     /// determines what is overwritten.
     pub fn precondition(&mut self, seed: u64) {
-        if let Ok(new) = QueuedSsd::new(&self.params.clone()) {
-            *self = new;
-        }
+        self.write_once();
         let pages = self.params.logical_pages();
-        for page in 0..pages {
-            self.settle(page);
-        }
         let mut chance = Chance::new(seed).fork(3);
         let window = (f64::from(pages) * WINDOW_SHARE) as u64;
         let mut before = f64::INFINITY;
@@ -33,6 +28,18 @@ impl QueuedSsd {
             if alike {
                 break;
             }
+        }
+        self.stats = QueuedStats::default();
+    }
+
+    /// Writes every logical page once, in order, as a rebuild does. Changes the maps only: no time passes. Afterwards the
+    /// device is idle at time 0, its statistics are zero, and its previous contents are lost.
+    pub fn write_once(&mut self) {
+        if let Ok(new) = QueuedSsd::new(&self.params.clone()) {
+            *self = new;
+        }
+        for page in 0..self.params.logical_pages() {
+            self.settle(page);
         }
         self.stats = QueuedStats::default();
     }

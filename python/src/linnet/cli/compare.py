@@ -15,8 +15,10 @@ from linnet._native import Trace, engine_of
 from linnet.cli.learn import show_fitted
 from linnet.cli.options import (
     AsJson,
+    ClosedLoop,
     Format,
     Presets,
+    Rebuilt,
     Replicas,
     Rerate,
     Seconds,
@@ -81,6 +83,8 @@ def compare_command(
         ),
     ] = False,
     stalls: Stalls = 0.0,
+    rebuilt: Rebuilt = 0,
+    closed_loop: ClosedLoop = None,
     report: Report = None,
     format: Format = None,
     seed: Seed = 0,
@@ -111,6 +115,8 @@ def compare_command(
             writes_to_all=writes_to_all or writes is Writes.all,
             continued=continued,
             stalls_per_minute=stalls,
+            rebuilt=rebuilt,
+            closed_loop=closed_loop,
             fit=FitSettings(epochs=epochs),
         )
         inputs: list[tuple[str | None, list[Trace], list[Trace] | None]] = []
@@ -173,6 +179,7 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
             "revokes",
             "false submit",
             "false revoke",
+            *(["I/Os a second"] if setup.closed_loop else []),
         ],
         [
             [
@@ -183,6 +190,7 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
                 percent(r["revokes"] / max(1, r["reads"])),
                 percent(r["false_submit"], 2),
                 "-" if r["false_revoke"] is None else percent(r["false_revoke"], 2),
+                *([float(r["ios_per_s"])] if setup.closed_loop else []),
             ]
             for r in rows
         ],

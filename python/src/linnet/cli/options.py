@@ -111,6 +111,26 @@ INVALID = ("malformed", "truncated", "absurd time")
 """Reasons for which lenient reading leaves records out (spec/trace-record.md)."""
 
 
+Rebuilt = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        help="The last N devices hold data as after a rebuild, written once in order; the others as after long use.",
+        min=0,
+    ),
+]
+ClosedLoop = Annotated[
+    int | None,
+    typer.Option(
+        "--closed-loop",
+        metavar="N",
+        help="Keep N I/Os in flight, in the order of the traces, instead of sending each at its time.",
+        min=1,
+        show_default=False,
+    ),
+]
+
+
 class Writes(StrEnum):
     """Where writes go."""
 

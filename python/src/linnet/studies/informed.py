@@ -44,7 +44,7 @@ def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
 
     ``compared_auc`` is the AUC of what a policy compares, wait and score together, and ``slow_share`` the share of slow
     answers among all candidates. Those of linnet-best are of a run with its trees in the place of foresight. A read is
-    slow above the latency that the trees are fitted to. Where a drive has no model there is none, and there are no rows.
+    slow above the latency that the trees are fitted to. If a drive has no model there are no rows.
     """
     by = {outcome.row["policy"]: outcome.row for outcome in experiment.compare([*rules(), OURS, ORACLE])}
     found = [one for one in experiment.fitted if one]

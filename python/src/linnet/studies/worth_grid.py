@@ -80,6 +80,8 @@ class Cell:
             "seconds": None if self.ios else self.seconds,
             "continued": self.setup.continued,
             "stalls_per_minute": self.setup.stalls_per_minute or None,
+            "rebuilt": self.setup.rebuilt or None,
+            "closed_loop": self.setup.closed_loop,
         }
 
 
@@ -88,9 +90,9 @@ def worth_setup(preset: str, replicas: int, seed: int, writes_to_all: bool) -> S
     return Setup(preset, replicas, seed, writes_to_all=writes_to_all, continued=True, fit=FitSettings(epochs=1))
 
 
-def with_stalls(cells: Sequence[Cell], per_minute: float) -> list[Cell]:
-    """The same cells, whose devices stall so often. Rates are those of the loads without stalls."""
-    return [replace(cell, setup=replace(cell.setup, stalls_per_minute=per_minute)) for cell in cells]
+def changed(cells: Sequence[Cell], **settings: Any) -> list[Cell]:
+    """The same cells with other fields of their set-up. Rates are those of the loads without these."""
+    return [replace(cell, setup=replace(cell.setup, **settings)) for cell in cells]
 
 
 def every_cell(folder: Path, seeds: int, writes_to_all: bool, ios: int = IOS) -> tuple[list[Cell], list[str]]:

@@ -12,7 +12,7 @@ from linnet.cli.options import AsJson, Stalls
 from linnet.cli.output import Bars, warn
 from linnet.studies.cli.options import Keep, Output, Page, Seeds, read_source, tell_ratios
 from linnet.studies.informed import cell_rows, sample, summary, table_of
-from linnet.studies.worth_grid import IOS, SourceTraces, every_cell, run_cells, with_stalls
+from linnet.studies.worth_grid import IOS, SourceTraces, changed, every_cell, run_cells
 
 
 def informed_command(
@@ -38,7 +38,12 @@ def informed_command(
         warn(f"{traces / file} does not exist and is left out of the grid")
     with Bars() as bars:
         rows = run_cells(
-            with_stalls(sample(grid, cells), stalls), SourceTraces(read_source), bars, keep, warn, cell_rows
+            changed(sample(grid, cells), stalls_per_minute=stalls),
+            SourceTraces(read_source),
+            bars,
+            keep,
+            warn,
+            cell_rows,
         )
     if not rows:
         raise typer.BadParameter("no cell could be run", param_hint="--cells")

@@ -12,8 +12,10 @@ import typer
 from linnet._native import workloads
 from linnet.cli.options import (
     AsJson,
+    ClosedLoop,
     Format,
     Presets,
+    Rebuilt,
     Replicas,
     Rerate,
     Seconds,
@@ -30,7 +32,7 @@ from linnet.studies.cli.options import Keep, Output, Page, Seeds, Workloads, cho
 from linnet.studies.grid import Source
 from linnet.studies.worth import LOST, reported_seeds, summary
 from linnet.studies.worth_fair import fair
-from linnet.studies.worth_grid import IOS, Cell, SourceTraces, every_cell, run_cells, with_stalls, worth_setup
+from linnet.studies.worth_grid import IOS, Cell, SourceTraces, changed, every_cell, run_cells, worth_setup
 from linnet.studies.worth_page import page_of
 
 COLUMNS = ("trace", "preset", "seed", "metric", "best_rule", "best_rule_us", "learned_us", "oracle_us", "ratio")
@@ -63,6 +65,8 @@ def worth_command(
         int | None, typer.Option(help="With --everything: run the first cells only.", min=1, show_default="all")
     ] = None,
     stalls: Stalls = 0.0,
+    rebuilt: Rebuilt = 0,
+    closed_loop: ClosedLoop = None,
     keep: Keep = None,
     page: Page = None,
     output: Output = None,
@@ -91,7 +95,7 @@ def worth_command(
             warn(f"{traces / file} does not exist and is left out of the grid")
     else:
         cells = asked_cells(trace, workload, checked_presets(preset), replicas, to_all, seeds, rerate, seconds)
-    cells = with_stalls(cells, stalls)
+    cells = changed(cells, stalls_per_minute=stalls, rebuilt=rebuilt, closed_loop=closed_loop)
     with Bars() as bars:
         given = load_all(trace, format, bars) if trace and not everything else []
         rows = run_cells(cells, SourceTraces(read_source, given), bars, keep, warn)
