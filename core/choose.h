@@ -79,8 +79,8 @@ static inline struct linnet_choice choose_from(const struct linnet_settings *set
 }
 
 /*
- * The parts of a decision by ewma-inflight as nearly every read finds it: all replicas are usable and in service, and
- * none is silent. Then one pass makes the choice that the steps of a decision would make.
+ * The parts of a decision by the wait as nearly every read finds it: all replicas are usable and in service, and none is
+ * silent. Then one pass makes the choice that the steps of a decision would make.
  */
 struct least {
 	uint64_t since_ns, expected_ns;
@@ -127,11 +127,18 @@ static inline uint32_t policy_in_use(const struct linnet_decision *decision, con
 
 	if (!linnet_load32(&settings->on))
 		return LINNET_BASELINE;
-	if (policy == LINNET_BEST && !decision->trees)
-		return LINNET_EWMA_INFLIGHT;
 	if (policy == LINNET_LINNOS && !decision->networks)
 		return LINNET_BASELINE;
 	return policy;
+}
+
+/*
+ * Whether the wait by the averages alone orders the candidates: under linnet-best, if a usable replica has no trees. The odds
+ * that one replica's trees give say nothing beside a replica of which none are known.
+ */
+static inline int is_by_wait(const struct linnet_decision *decision, uint32_t policy)
+{
+	return policy == LINNET_EWMA_INFLIGHT || (policy == LINNET_BEST && (decision->usable & ~decision->trees) != 0);
 }
 
 /*
@@ -142,9 +149,10 @@ static inline uint32_t policy_in_use(const struct linnet_decision *decision, con
 static inline int linnet_decide_at_once(struct linnet_decision *decision, const struct linnet_settings *settings,
 					const struct linnet_replica *replica, size_t stride)
 {
+	uint32_t policy = policy_in_use(decision, settings);
 	struct least least;
 
-	if (!is_for_one_pass(decision) || policy_in_use(decision, settings) != LINNET_EWMA_INFLIGHT)
+	if (!is_for_one_pass(decision) || !is_by_wait(decision, policy))
 		return 0;
 	least = least_begin(decision, settings);
 	for (uint32_t k = 0; k < decision->count; k++) {
@@ -153,7 +161,7 @@ static inline int linnet_decide_at_once(struct linnet_decision *decision, const 
 			return 0;
 		replica = (const struct linnet_replica *)((const char *)replica + stride);
 	}
-	decision->policy = LINNET_EWMA_INFLIGHT;
+	decision->policy = (uint8_t)policy;
 	decision->denied = 0;
 	decision->asked = 0;
 	decision->scored = 0;

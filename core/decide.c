@@ -2,11 +2,11 @@
 /*
  * Decides on one read (spec/decision.md): one procedure for the kernel's target and for crates/array.
  *
- * 1. Policy. A policy whose models are missing is replaced: linnet-best without trees by ewma-inflight, linnos without
- *    a network by baseline. If Linnet is off, every read follows baseline.
+ * 1. Policy. If Linnet is off, every read follows baseline, as under linnos if no replica has a network.
  * 2. Candidates. Replicas that are out of service because of errors are excluded, unless no other is left.
  * 3. Choice (choose.c). linnos runs networks in order until one does not predict slow. It never runs the last one.
- *    linnet-best asks trees only as far as the choice depends on their scores: see next_to_score.
+ *    linnet-best asks trees only as far as the choice depends on their scores: see next_to_score. If a usable replica has
+ *    no trees it asks none, and the wait by the averages decides.
  * 4. Verdict. A read that may be revoked is revoked if the model of the chosen replica predicts slow, the replica's
  *    state has not expired, and the budget has a revoke left. If the state has expired, the read is submitted as a
  *    probe.
@@ -52,6 +52,7 @@ void linnet_decision_begin(struct linnet_decision *decision, const struct linnet
 	uint32_t policy = policy_in_use(decision, settings);
 
 	decision->policy = (uint8_t)policy;
+	decision->by_wait = (uint8_t)is_by_wait(decision, policy);
 	decision->by_trees = policy == LINNET_BEST || (decision->may_revoke && policy != LINNET_LINNOS);
 	decision->asked = 0;
 	decision->scored = 0;
@@ -147,7 +148,7 @@ static void choose(struct linnet_decision *decision, const struct linnet_setting
 	decision->chosen = 1;
 }
 
-/* By ewma-inflight, in one pass over the candidates. Returns 0, with nothing changed, if it needs the steps below. */
+/* By the wait, in one pass over the candidates. Returns 0, with nothing changed, if it needs the steps below. */
 static int choose_at_once(struct linnet_decision *decision, const struct linnet_settings *settings)
 {
 	struct least least = least_begin(decision, settings);
@@ -204,10 +205,10 @@ __attribute__((__noinline__)) static uint32_t next(struct linnet_decision *decis
 		set_eligible(decision);
 	if (!decision->chosen) {
 		if (!is_single(decision->in_service)) {
-			if (decision->policy == LINNET_BEST)
-				k = next_to_score(decision, &preferred);
-			else if (decision->policy == LINNET_EWMA_INFLIGHT)
+			if (decision->by_wait)
 				preferred = least_expected(decision->candidates, decision->count);
+			else if (decision->policy == LINNET_BEST)
+				k = next_to_score(decision, &preferred);
 			else if (decision->policy == LINNET_LINNOS)
 				k = next_in_order(decision);
 		}
@@ -231,7 +232,7 @@ __attribute__((__noinline__)) static uint32_t next(struct linnet_decision *decis
 uint32_t linnet_decision_next(struct linnet_decision *decision, const struct linnet_settings *settings,
 			      struct linnet_budget *revokes)
 {
-	if (decision->policy == LINNET_EWMA_INFLIGHT && choose_at_once(decision, settings))
+	if (decision->by_wait && choose_at_once(decision, settings))
 		return LINNET_NO_REPLICA;
 	return next(decision, settings, revokes);
 }

@@ -168,6 +168,7 @@ struct linnet_decision {
 	/* From linnet_decision_begin: */
 	uint8_t policy;     /* the policy in use; the configured one may lack its models */
 	uint8_t by_trees;   /* trees are asked before networks */
+	uint8_t by_wait;    /* the wait by the averages alone orders the candidates */
 
 	/* The answer: */
 	uint8_t verdict;    /* enum linnet_verdict */

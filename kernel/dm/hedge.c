@@ -278,7 +278,7 @@ static u32 choose(struct linnet_hedged *read)
 	decision->trees = READ_ONCE(dm->trees);
 	decision->networks = READ_ONCE(dm->networks);
 	linnet_see(dm, &routing);
-	if (decision->policy == LINNET_BEST)
+	if (decision->policy == LINNET_BEST && !decision->by_wait)
 		linnet_score_all(dm, &routing);
 	if (routing.locked)
 		linnet_digest_leave(dm);

@@ -169,7 +169,7 @@ static void check_unload(const struct file *good)
 		      policy_traced);
 		CHECK(tell(ti, "policy linnet-best") == 0, "policy");
 		use(ti);
-		CHECK(policy_traced == LINNET_EWMA_INFLIGHT, "linnet-best without trees is policy %u", policy_traced);
+		CHECK(policy_traced == LINNET_BEST, "linnet-best without trees is policy %u", policy_traced);
 	}
 	stub_remove(ti);
 }

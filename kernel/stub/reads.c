@@ -219,7 +219,7 @@ void trace_linnet_decision(const struct linnet_dm *dm, const struct linnet_routi
 	      own.choice.replica);
 	CHECK(d->choice.probe == own.choice.probe, "probe");
 	CHECK(d->scored == own.scored, "scored 0x%x, not 0x%x", d->scored, own.scored);
-	if (d->policy == LINNET_BEST)
+	if (d->policy == LINNET_BEST && !d->by_wait)
 		choose_by_all(d);
 	for (u32 k = 0; k < LEGS; k++) {
 		const struct linnet_candidate *theirs = &d->candidates[k], *ours = &own.candidates[k];

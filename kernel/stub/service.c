@@ -169,7 +169,7 @@ static void check_one_probe(void)
 /* If no candidate is in service, those that are out because of errors are tried. */
 static void check_all_out(void)
 {
-	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 0");
+	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 2 policy ewma-inflight");
 
 	for (u32 n = 0; n < 3; n++) {
 		/* Readahead fails at each of them once (flags.c). */
@@ -191,7 +191,7 @@ static void check_all_out(void)
 static void check_answers(void)
 {
 	static const blk_status_t answers[] = { BLK_STS_AGAIN, BLK_STS_NOTSUPP, BLK_STS_DM_REQUEUE, BLK_STS_INVAL };
-	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 0");
+	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 2 policy ewma-inflight");
 
 	for (u32 n = 0; n < 12; n++) {
 		struct stub_bio *b = start(ti);
@@ -207,7 +207,7 @@ static void check_answers(void)
 
 static void check_fail_and_revive(void)
 {
-	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 1 out:1");
+	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 3 policy ewma-inflight out:1");
 	unsigned int events;
 
 	CHECK(state_of(ti, 0) == 'A' && state_of(ti, 1) == 'D', "out by table");

@@ -166,7 +166,7 @@ static void check_late(void)
 /* Errors take a replica out of service although nobody reads on. */
 static void check_errors(void)
 {
-	struct dm_target *ti = shared("2 /dev/leg0 0 /dev/leg1 0 0");
+	struct dm_target *ti = shared("2 /dev/leg0 0 /dev/leg1 0 2 policy ewma-inflight");
 	struct linnet_dm *dm = ti->private;
 	struct stub_bio *bios[3];
 
@@ -194,7 +194,7 @@ static void check_errors(void)
 /* A read that would be a probe knows of every event: of two at the same time, one is. */
 static void check_probe(const char *policy)
 {
-	struct dm_target *ti = shared("2 /dev/leg0 0 /dev/leg1 0 0");
+	struct dm_target *ti = shared("2 /dev/leg0 0 /dev/leg1 0 2 policy ewma-inflight");
 	struct stub_bio *one, *other, *third;
 
 	CHECK(tell(ti, policy) == 0, "%s", policy);

@@ -140,16 +140,13 @@ def print_choice(policy, now, age, replicas):
 def followed(case):
     """The policy that the models allow."""
     policy = case["policy"] if case["on"] else "baseline"
-    if policy == "linnet-best" and not any(r["trees"] for r in case["replicas"]):
-        return "ewma-inflight"
     if policy == "linnos" and not any(r["network"] for r in case["replicas"]):
         return "baseline"
     return policy
 
 
-def describe(replica, eligible, by_trees):
-    """The known state of a replica before its network is asked."""
-    known = by_trees and replica["trees"]
+def describe(replica, eligible, known):
+    """The known state of a replica before its model is asked, or with the answer of its trees."""
     return {**replica, "eligible": eligible, "known": known, "score": replica["score"] if known else LEAST, "slow": 0}
 
 
@@ -159,7 +156,9 @@ def decide(case):
     by_trees = policy == "linnet-best" or (case["tagged"] and policy != "linnos")
     usable = [k for k, r in enumerate(replicas) if r["usable"]]
     able = [k for k in usable if not replicas[k]["out"]] or usable
-    seen = [describe(r, k in able, by_trees) for k, r in enumerate(replicas)]
+    # Trees are compared only if all have them.
+    compared = policy == "linnet-best" and all(replicas[k]["trees"] for k in usable)
+    seen = [describe(r, k in able, compared and r["trees"]) for k, r in enumerate(replicas)]
     asked = set()
 
     def ask(k):
@@ -176,6 +175,8 @@ def decide(case):
     verdict = FORCED if len(able) == 1 or (policy == "baseline" != case["policy"]) else SUBMIT
     denied = 0
     if case["tagged"] and not probe:
+        if by_trees and replicas[chosen]["trees"]:
+            seen[chosen] = describe(replicas[chosen], True, 1)
         own = seen[chosen]
         if not own["known"] and chosen not in asked:
             ask(chosen)
@@ -215,7 +216,7 @@ def print_decisions():
     print("# decide ASKED_POLICY ON TAGGED BUDGET NOW_NS AGE_NS =")
     print("# POLICY BY_TREES ASKED REPLICA PROBE PREDICTED VERDICT DENIED, then for each replica:")
     print("# USABLE OUT TREES NETWORK HISTORY SLOW PROBING SCORE IN_FLIGHT EWMA_NS LEARNT_NS REVOKES_IN_ROW")
-    for n in range(800):
+    for n in range(1000):
         age = rng.choice([1000, 10_000_000, 10_000_000, LIMIT])
         now, replicas = situation(rng, age)
         lacks = rng.choice(["", "", "", "trees", "network", "both"])
@@ -227,11 +228,14 @@ def print_decisions():
             r["revokes"] = rng.choice([0, 0, 1, 1023, 1024])
             if rng.random() < 0.3:
                 r["learnt"] = max(now - rng.choice([5 * age - 1, 5 * age, 5 * age + 1]), 0)
+        if n >= 800:
+            for r in replicas:
+                r["trees"] |= r["usable"]
         if not any(r["usable"] for r in replicas):
             replicas[0]["usable"] = 1
-        case = {"policy": POLICIES[n % 5], "on": int(rng.random() < 0.9), "tagged": int(rng.random() < 0.6), "now": now}
+        case = {"policy": POLICIES[n % 5 if n < 800 else -1], "on": int(rng.random() < 0.9), "tagged": int(rng.random() < 0.6), "now": now}
         case |= {"budget": int(rng.random() < 0.8), "age": age, "replicas": replicas}
-        words = [n % 5, case["on"], case["tagged"], case["budget"], now, age]
+        words = [POLICIES.index(case["policy"]), case["on"], case["tagged"], case["budget"], now, age]
         results = decide(case)
         rest = [r[key] for r in replicas for key in KEYS]
         print("decide", *map(signed, words), "=", *map(signed, results), *map(signed, rest))

@@ -254,7 +254,7 @@ static void compare(struct decision *d)
 		d->ours.candidates[k].known = d->known >> k & 1;
 		d->ours.candidates[k].slow = d->calls_slow >> k & 1;
 	}
-	if (d->ours.policy == LINNET_BEST)
+	if (d->ours.policy == LINNET_BEST && !d->ours.by_wait)
 		choose_by_all(d);
 	for (k = 0; k < d->ours.count; k++)
 		slow |= (unsigned)is_slow(d, k) << k;

@@ -4,7 +4,7 @@
 
 use linnet_core::{
     Answer, Asked, Budget, Candidate, DIGITS, Decision, Flight, Hedging, InflightTracker, Layer, Network, Place,
-    Policy, Question, Rate, Replica, Schema, Settings, Tracker, Verdict,
+    Policy, Question, Rate, Replica, Schema, Settings, TREE_ONE, Tracker, Verdict,
 };
 use linnet_sim::Chance;
 use linnet_types::{Nanos, Op, Request};
@@ -179,7 +179,8 @@ fn the_state_of_a_replica_holds_no_prediction_of_an_earlier_read() {
     replica.complete(&flight, 100);
     let mut candidate = Candidate { score: 7, known: true, slow: true, probing: true, ..Candidate::default() };
     replica.describe(200, &mut candidate);
-    let expected = Candidate { ewma_ns: 100, learnt_ns: 100, eligible: true, ..Candidate::default() };
+    let expected =
+        Candidate { ewma_ns: 100, learnt_ns: 100, score: -2 * TREE_ONE, eligible: true, ..Candidate::default() };
     assert_eq!(candidate, expected);
     replica.set_network(Some(&network())).expect("31 to 2");
     (candidate.known, candidate.slow) = (true, true);

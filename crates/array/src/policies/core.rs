@@ -129,9 +129,12 @@ impl Core {
         Some((trees.score(&features), features))
     }
 
-    /// The candidate that the trees prefer for this read.
+    /// The candidate that linnet-best prefers for this read: by trees, if all candidates have them.
     fn best_by_trees(&self, ask: &Ask<'_>) -> usize {
-        ask.preferred(linnet_core::Policy::Best, |device| self.look(ask, device).map(|(score, _)| score))
+        let compared = ask.candidates().all(|device| self.trees.get(device).is_some_and(Option::is_some));
+        ask.preferred(linnet_core::Policy::Best, |device| {
+            if compared { self.look(ask, device).map(|(score, _)| score) } else { None }
+        })
     }
 
     /// How long a read that is submitted to the first candidate may take before it is hedged.

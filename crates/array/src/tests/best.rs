@@ -56,10 +56,10 @@ fn reads_go_where_the_score_is_least() {
     assert_eq!((c.revokes, c.extra_io, c.predictions), (0, 0, 0), "rather slow than fast: nothing is promised");
     let scores = [always(5 * TREE_ONE), always(-1), always(0)];
     assert_eq!(go(&mut all_fast(), &records, &scores, Config::default()).counters.predictions, 98);
-    let scores = [always(-TREE_ONE), None, always(-TREE_ONE)];
-    assert_eq!(counts(&go(&mut all_fast(), &records, &scores, Config::default())), [1, 98, 1], "no trees: as if fast");
-    let scores = [always(-2 * TREE_ONE), None, None];
-    assert_eq!(counts(&go(&mut all_fast(), &records, &scores, Config::default())), [98, 1, 1], "no trees: not more");
+    for scores in [[always(5 * TREE_ONE), None, always(-TREE_ONE)], [always(-TREE_ONE), always(5 * TREE_ONE), None]] {
+        let result = go(&mut all_fast(), &records, &scores, Config::default());
+        assert_eq!(counts(&result), [98, 1, 1], "trees are compared if all have them");
+    }
 }
 
 #[test]
@@ -136,6 +136,29 @@ fn hedges_take_two_percent_and_no_more() {
     assert_eq!(result.reads.latency_ns.len() as u64, count);
     assert_eq!(c.hedges, c.extra_io);
     assert!(c.hedges <= count / 50 && c.hedges > count / 100, "{} of {count}", c.hedges);
+}
+
+#[test]
+fn while_a_replica_has_no_trees_it_is_ewma_hedged() {
+    let run_of = |name: &str, trees: [Option<Trees>; 3]| {
+        let config = Config::default();
+        let learned: Vec<DeviceModel> = trees
+            .into_iter()
+            .zip(learned(&[None, None, None]))
+            .map(|(trees, one)| DeviceModel { trees, ..one })
+            .collect();
+        let policy = policy(name, &learned, &config).expect("a known name");
+        let options = crate::RunOptions { array: config, playback: crate::Playback::LOGGED };
+        let mut devices = [Stalls, Stalls, Stalls].map(Modelled::new);
+        run(&mut devices, &[&reads(20_000, 1_000_000)], &thresholds(&learned), policy, &options, &mut ())
+            .expect("the run succeeds")
+    };
+    // Of any two replicas one has none.
+    let some = [slow_when_it_was(), None, None];
+    let (partly, hedged, wholly) =
+        (run_of("linnet-best", some), run_of("ewma-hedged", some), run_of("linnet-best", [slow_when_it_was(); 3]));
+    assert_eq!((partly.event_hash, partly.counters), (hedged.event_hash, hedged.counters));
+    assert!(partly.counters.hedges > 100 && partly.event_hash != wholly.event_hash);
 }
 
 /// A device that serves many reads at once, each in 40 to 80 ms.

@@ -31,6 +31,7 @@ pub struct Decision {
     pub may_revoke: u8,
     pub policy: u8,
     pub by_trees: u8,
+    pub by_wait: u8,
     pub verdict: u8,
     pub denied: u8,
     pub asked: u8,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `choose.txt` and `hedge.txt`: choices among replicas and second copies.
 
-use linnet_core::{Asked, Budget, Candidate, Decision, Hedging, Policy, Question, Rate, Settings};
+use linnet_core::{Asked, Budget, Candidate, Decision, Hedging, Policy, Question, Rate, Settings, TREE_ONE};
 
 use super::text::unhex;
 use crate::common::{lines, root};
@@ -56,7 +56,7 @@ fn choices() {
         if matches!(settings.policy, Policy::Linnos | Policy::Best) {
             (0..candidates.len()).for_each(|k| {
                 let Candidate { known, slow, score, .. } = decision.describe(k);
-                (*known, *slow, *score) = (false, false, 0);
+                (*known, *slow, *score) = (false, false, -2 * TREE_ONE);
             });
         }
         while let Some(asked) = decision.next_to_ask(&settings, &mut revokes) {

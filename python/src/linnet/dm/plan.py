@@ -169,8 +169,8 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     length = _length(devices, plan) if known else f"$(blockdev --getsz {wish.devices[0]})"
     models: list[str | None] = [install_model(plan, host, file) for file in wish.models]
     if not models and wish.policy in ("linnos", "linnet-best"):
-        without = "baseline" if wish.policy == "linnos" else "ewma-inflight"
-        plan.notes.append(f"no model: {wish.policy} is {without} until `linnet dm load {wish.name} FILE`")
+        without = "is baseline" if wish.policy == "linnos" else "goes by average latencies alone"
+        plan.notes.append(f"no model: {wish.policy} {without} until `linnet dm load {wish.name} FILE`")
     if wish.revoke and not models:
         plan.notes.append("no model: nothing is revoked")
     table = Table(
