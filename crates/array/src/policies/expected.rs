@@ -11,7 +11,8 @@
 //! counts by less than in EWMA x (I/Os in flight + 1), which counts it as if the averages came from an idle device. The
 //! exponent was chosen on tuning seeds (`linnet/studies/split.toml`).
 //!
-//! A device that has answered few reads, or whose trees do not answer, is judged by the averages as in `ewma-inflight`.
+//! A device that has answered few reads is judged by the averages as in `ewma-inflight`, and so are all while one of them
+//! has no trees.
 //! Probe and hedge are those of linnet-best. User space only: the kernel's decision has no such averages.
 //!
 //! On an array of different devices the trees of all predict one event (`linnet_learn::SlowAbove`), so there p is not
@@ -86,6 +87,9 @@ impl Expected {
 
     /// The candidate that is expected to answer first, and the score of its trees.
     fn best(&self, ask: &Ask<'_>) -> (usize, Option<i32>) {
+        if ask.candidates().any(|device| self.devices[device].trees.is_none()) {
+            return (ask.preferred(linnet_core::Policy::EwmaInflight, |_| None), None);
+        }
         let expected = ask.candidates().map(|device| (device, self.expected_ns(ask, device)));
         let first = expected.min_by(|(_, (a, _)), (_, (b, _))| a.total_cmp(b));
         first.map_or((ask.next, None), |(device, (_, score))| (device, score))

@@ -37,6 +37,15 @@ fn equal_drives_are_told_apart_by_their_trees() {
     assert_eq!(counts[0], 8, "{counts:?}");
 }
 
+#[test]
+fn while_a_device_has_no_trees_the_averages_decide() {
+    let devices = || vec![steady(80_000, 4), steady(80_000, 4), steady(80_000, 4)];
+    let mut learned = [3 * TREE_ONE, 3 * TREE_ONE, 0].map(|score| model(150_000, score));
+    learned[2].trees = None;
+    let counts = counts(&run_named("linnet-expected", &mut devices(), &reads(200), &learned));
+    assert!(counts[0] > 190, "{counts:?}");
+}
+
 const US: Nanos = 1_000;
 
 /// Which of two devices gets a read: the first, whose reads of 1 ms are slow, took these times and has slow odds of one
