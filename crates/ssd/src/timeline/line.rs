@@ -24,18 +24,29 @@ const ROOM: usize = 32;
 /// Places that a search compares at once.
 const STEP: usize = 4;
 
+/// One reservation: four are in a cache line.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    start: Nanos,
+    end: Nanos,
+}
+
+/// What is before the first reservation, and what is after the last.
+const PAST: Slot = Slot { start: 0, end: 0 };
+const NEVER: Slot = Slot { start: Nanos::MAX, end: Nanos::MAX };
+
 /// The reservations of a bus.
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Reserved {
     /// The reservations are those at `head..tail`, in ascending order. What is before `head` has ended: a reservation of
     /// the past, or one of the first [`STEP`] places, which are never used. What is at `tail` never starts. So a search
-    /// ends without a look at either.
+    /// ends without a look at either. Those that have ended since are forgotten when there is no room for another.
     head: usize,
     tail: usize,
-    start: [Nanos; ROOM],
-    end: [Nanos; ROOM],
     /// None is shorter than this.
     shortest_ns: Nanos,
+    slots: [Slot; ROOM],
 }
 
 /// Where a transfer fits: when it would start, and the place of its slot.
@@ -45,21 +56,23 @@ pub(crate) struct Gap {
     at: usize,
 }
 
-/// One direction of one bus.
+/// One direction of one bus. In this order no slot is in two cache lines, and what a search needs beside the slots is in
+/// the first: those of all channels do not fit in the first cache.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub(crate) struct Timeline {
-    pub reserved: Reserved,
     stream_until: Nanos,
     chunk_ns: Nanos,
     /// What used the bus, if this is recorded.
     pub log: Option<Box<SpanLog>>,
+    pub reserved: Reserved,
 }
 
 impl Reserved {
     fn new() -> Self {
-        let (mut start, mut end) = ([0; ROOM], [0; ROOM]);
-        (start[STEP], end[STEP]) = (Nanos::MAX, Nanos::MAX);
-        Reserved { head: STEP, tail: STEP, start, end, shortest_ns: Nanos::MAX }
+        let mut slots = [PAST; ROOM];
+        slots[STEP] = NEVER;
+        Reserved { head: STEP, tail: STEP, shortest_ns: Nanos::MAX, slots }
     }
 
     /// The first gap of `length` from `start` on.
@@ -69,14 +82,16 @@ impl Reserved {
         // end later is counted without branches, which would be hard to predict.
         let mut at = self.tail;
         loop {
-            let later = (1..=STEP).map(|back| usize::from(self.end[(at - back) % ROOM] > start)).sum::<usize>();
+            let near =
+                self.slots[(at - STEP) % ROOM..].first_chunk::<STEP>().expect("no place is before the first four");
+            let later = near.iter().map(|slot| usize::from(slot.end > start)).sum::<usize>();
             at -= later;
             if later < STEP {
                 break;
             }
         }
-        while self.start[at % ROOM] < start + length {
-            start = self.end[at % ROOM];
+        while self.slots[at % ROOM].start < start + length {
+            start = self.slots[at % ROOM].end;
             at += 1;
         }
         Gap { start, at }
@@ -84,7 +99,7 @@ impl Reserved {
 
     #[inline]
     fn forget_before(&mut self, now: Nanos) {
-        while self.end[self.head % ROOM] <= now {
+        while self.slots[self.head % ROOM].end <= now {
             self.head += 1;
         }
     }
@@ -92,19 +107,19 @@ impl Reserved {
     #[inline(never)]
     fn place(&mut self, now: Nanos, gap: Gap, end: Nanos) {
         let (start, at) = (gap.start, gap.at % ROOM);
-        self.forget_before(now);
         debug_assert!((self.head..=self.tail).contains(&gap.at), "the gap was found in another state");
-        let touches_left = at > self.head && self.end[(at - 1) % ROOM] == start;
-        let touches_right = self.start[at] == end;
+        // What has ended by now is not continued.
+        let touches_left = start > now && self.slots[(at - 1) % ROOM].end == start;
+        let touches_right = self.slots[at].start == end;
         match (touches_left, touches_right) {
             (true, true) => {
-                self.end[(at - 1) % ROOM] = self.end[at];
+                self.slots[(at - 1) % ROOM].end = self.slots[at].end;
                 self.shift_down(at + 1, self.tail + 1);
                 self.tail -= 1;
             }
-            (true, false) => self.end[(at - 1) % ROOM] = end,
-            (false, true) => self.start[at] = start,
-            (false, false) => self.insert(at, start, end),
+            (true, false) => self.slots[(at - 1) % ROOM].end = end,
+            (false, true) => self.slots[at].start = start,
+            (false, false) => self.insert(now, at, Slot { start, end }),
         }
     }
 
@@ -112,8 +127,7 @@ impl Reserved {
     #[inline]
     fn shift_down(&mut self, from: usize, until: usize) {
         for at in from..until {
-            self.start[(at - 1) % ROOM] = self.start[at % ROOM];
-            self.end[(at - 1) % ROOM] = self.end[at % ROOM];
+            self.slots[(at - 1) % ROOM] = self.slots[at % ROOM];
         }
     }
 
@@ -121,14 +135,16 @@ impl Reserved {
     #[inline]
     fn shift_up(&mut self, from: usize, until: usize) {
         for at in (from..until).rev() {
-            self.start[(at + 1) % ROOM] = self.start[at % ROOM];
-            self.end[(at + 1) % ROOM] = self.end[at % ROOM];
+            self.slots[(at + 1) % ROOM] = self.slots[at % ROOM];
         }
     }
 
     /// Inserts a reservation at this place. If there is no room, the shortest one is dropped, which may be this one.
-    fn insert(&mut self, mut at: usize, start: Nanos, end: Nanos) {
-        let length_ns = end - start;
+    fn insert(&mut self, now: Nanos, mut at: usize, slot: Slot) {
+        let length_ns = slot.end - slot.start;
+        if self.tail - self.head >= SLOTS || self.tail == ROOM - 1 {
+            self.forget_before(now);
+        }
         if self.tail - self.head == SLOTS {
             if length_ns < self.shortest_ns {
                 return;
@@ -149,25 +165,23 @@ impl Reserved {
             self.shortest_ns = self.shortest_ns.min(length_ns);
             if self.tail == ROOM - 1 {
                 let gone = self.head - STEP;
-                self.start.copy_within(self.head.., STEP);
-                self.end.copy_within(self.head.., STEP);
+                self.slots.copy_within(self.head.., STEP);
                 (self.head, self.tail, at) = (STEP, self.tail - gone, at - gone);
             }
             self.shift_up(at, self.tail + 1);
             self.tail += 1;
         }
-        self.start[at] = start;
-        self.end[at] = end;
+        self.slots[at] = slot;
     }
 
     /// The place of the first of the shortest reservations, and its length.
     fn shortest(&self) -> (usize, Nanos) {
         let mut shortest = (self.head, Nanos::MAX);
         for at in self.head..self.tail {
-            let length_ns = self.end[at % ROOM] - self.start[at % ROOM];
-            if length_ns < shortest.1 {
-                shortest = (at, length_ns);
-                if length_ns == self.shortest_ns {
+            let Slot { start, end } = self.slots[at % ROOM];
+            if end - start < shortest.1 {
+                shortest = (at, end - start);
+                if end - start == self.shortest_ns {
                     break;
                 }
             }
@@ -179,7 +193,7 @@ impl Reserved {
 impl Timeline {
     /// `chunk_ns`: how long a stream holds the bus before others get a turn.
     pub fn new(chunk_ns: Nanos) -> Self {
-        Timeline { reserved: Reserved::new(), stream_until: 0, chunk_ns: chunk_ns.max(1), log: None }
+        Timeline { stream_until: 0, chunk_ns: chunk_ns.max(1), log: None, reserved: Reserved::new() }
     }
 
     /// When a transfer of `length` that is ready at `ready` would start.
@@ -213,9 +227,9 @@ impl Timeline {
         let end = gap.start + length;
         // Most transfers begin where the newest reservation ends: the parts of a large request, and any at saturation.
         let reserved = &mut self.reserved;
-        let newest = &mut reserved.end[(reserved.tail - 1) % ROOM];
-        if *newest == gap.start && gap.start > now {
-            *newest = end;
+        let newest = &mut reserved.slots[(reserved.tail - 1) % ROOM];
+        if newest.end == gap.start && gap.start > now {
+            newest.end = end;
             return;
         }
         reserved.place(now, gap, end);
