@@ -85,6 +85,22 @@ impl Undo {
     }
 }
 
+/// How many of these entries of the map, from the first one on, are of the unit that begins at the physical page `from`.
+#[inline(always)]
+fn leading(entries: &[u32], from: u32, unit_pages: u32) -> u32 {
+    let (eights, rest) = entries.as_chunks::<8>();
+    let mut count = 0;
+    for eight in eights {
+        // A byte for each of eight entries: where a run ends is hard to predict, so there is no branch for each.
+        let outside = u64::from_le_bytes(eight.map(|entry| u8::from(entry.wrapping_sub(from) >= unit_pages)));
+        count += outside.trailing_zeros() / 8;
+        if outside != 0 {
+            return count;
+        }
+    }
+    count + rest.iter().take_while(|entry| entry.wrapping_sub(from) < unit_pages).count() as u32
+}
+
 impl Machine {
     /// Fills `runs` with where these pages are stored. Adjacent pages in the same place are one run, even across the wrap
     /// at the end of the capacity. Stops at a unit of which `too_late` is true, and returns whether there was one.
@@ -100,30 +116,26 @@ impl Machine {
         let (mut page, mut left) = (first, count);
         while left > 0 {
             let room = left.min(u64::from(self.geometry.logical_pages - page)) as u32;
-            let mut entries = &self.ftl.l2p[page as usize..(page + room) as usize];
-            while let Some(&physical) = entries.first() {
-                let home = self.home_of(physical, now);
+            let end = page + room;
+            while page < end {
+                let entries = &self.ftl.l2p[page as usize..];
+                let home = self.home_of(entries[0], now);
                 let mut pages = 1;
                 if let Home::Unit(unit) = home {
                     if too_late(unit) {
                         return true;
                     }
-                    let from = unit * self.geometry.unit_pages;
-                    while let Some(next) = entries.get(pages)
-                        && next.wrapping_sub(from) < self.geometry.unit_pages
-                    {
-                        pages += 1;
-                    }
+                    let unit_pages = self.geometry.unit_pages;
+                    pages = leading(entries, unit * unit_pages, unit_pages).min(end - page);
                 }
-                let split = self.ftl.any_split(page, pages as u32);
-                entries = &entries[pages..];
-                page += pages as u32;
+                let split = self.ftl.any_split(page, pages);
+                page += pages;
                 match runs.last_mut() {
                     Some(run) if run.home == home => {
-                        run.pages += pages as u32;
+                        run.pages += pages;
                         run.split |= split;
                     }
-                    _ => runs.push(Run { home, pages: pages as u32, split }),
+                    _ => runs.push(Run { home, pages, split }),
                 }
             }
             left -= u64::from(room);
