@@ -146,28 +146,28 @@ impl Ftl {
     #[inline]
     pub fn buffer(&mut self, geometry: &Geometry, first: u32, most: u32) -> u32 {
         let entries = &mut self.l2p[first as usize..(first + most) as usize];
-        let count = entries.iter().position(|&old| old == BUFFERED).unwrap_or(entries.len());
-        let entries = &mut entries[..count];
         let Some(&oldest) = entries.first() else { return 0 };
         // What one large request wrote is often overwritten by another: then the copies are neighbours.
-        let newest = oldest.saturating_add(count as u32 - 1);
+        let newest = oldest.saturating_add(most - 1);
         if newest < BUFFERED
             && (oldest..).zip(entries.iter()).all(|(physical, &old)| physical == old)
             && geometry.superblock_of(oldest) == geometry.superblock_of(newest)
         {
             entries.fill(BUFFERED);
             self.p2l[oldest as usize..=newest as usize].fill(NONE);
-            self.valid[geometry.superblock_of(oldest) as usize] -= count as u32;
-            return count as u32;
+            self.valid[geometry.superblock_of(oldest) as usize] -= most;
+            return most;
         }
-        for entry in entries {
+        for (count, entry) in (0..).zip(entries) {
             let old = std::mem::replace(entry, BUFFERED);
             if old < BUFFERED {
                 self.p2l[old as usize] = NONE;
                 self.valid[geometry.superblock_of(old) as usize] -= 1;
+            } else if old == BUFFERED {
+                return count;
             }
         }
-        count as u32
+        most
     }
 
     /// Prefetches the map entry of a page that will be looked up soon.
