@@ -5,6 +5,9 @@
 
 use std::ops::{Deref, DerefMut};
 
+/// How many entries, in eights, [`Table::number`] prefetches ahead: as many as fit in the first cache beside others.
+const AHEAD: usize = 8;
+
 /// A table of fixed length.
 #[derive(Debug)]
 pub(crate) struct Table(Vec<u32>);
@@ -24,15 +27,15 @@ impl Table {
         Table(table)
     }
 
-    /// Prefetches the cache line of an entry. Does nothing if out of range, or on processors without such an
-    /// instruction.
+    /// Prefetches the cache line of an entry, or of nothing that matters if out of range. Does nothing on processors
+    /// without such an instruction.
     #[inline(always)]
     pub fn prefetch(&self, at: usize) {
         #[cfg(target_arch = "x86_64")]
-        if let Some(entry) = self.0.get(at) {
+        {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            // SAFETY: a prefetch reads and writes nothing, and the address is that of an entry. SSE is part of x86_64.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(entry).cast()) }
+            // SAFETY: a prefetch reads and writes nothing, and no address makes it fail. SSE is part of x86_64.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.0.as_ptr().wrapping_add(at).cast()) }
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = at;
@@ -57,7 +60,10 @@ impl Table {
     pub fn number(&mut self, entries: &[u32], first: u32) {
         let (eights, rest) = entries.as_chunks::<8>();
         let mut next = first;
-        for eight in eights {
+        for (at, eight) in eights.iter().enumerate() {
+            if let Some(later) = eights.get(at + AHEAD) {
+                later.iter().for_each(|&entry| self.prefetch(entry as usize));
+            }
             // Mostly they are neighbours, which are written together.
             let neighbours = (eight[0]..).zip(eight).fold(true, |all, (entry, &one)| all & (entry == one));
             if neighbours && let Some(place) = self.0[eight[0] as usize..].first_chunk_mut::<8>() {

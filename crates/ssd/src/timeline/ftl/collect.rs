@@ -36,6 +36,22 @@ fn count_valid(unit: &[u32]) -> u32 {
     eights.iter().map(|eight| count(eight)).sum::<u32>() + count(rest)
 }
 
+/// Copies the valid ones of a unit's pages to the beginning of `to`, and returns how many there are. What follows them is
+/// overwritten too.
+fn gather_valid(unit: &[u32], to: &mut [u32]) -> usize {
+    let to = &mut to[..unit.len()];
+    let mut end = 0;
+    // Each page is written, and the next one replaces it if it is not valid: a branch would be hard to predict.
+    let mut write = |&page: &u32| {
+        to[end] = page;
+        end += usize::from(page != NONE);
+    };
+    let (eights, rest) = unit.as_chunks::<8>();
+    eights.iter().for_each(|eight| eight.iter().for_each(&mut write));
+    rest.iter().for_each(write);
+    end
+}
+
 impl Ftl {
     /// A closed superblock that is worn so much less than others that its data must be static.
     fn rested(&self) -> Option<u32> {
@@ -81,14 +97,13 @@ impl Ftl {
         };
         let mut round = Round::default();
         let stop = victim.end.min(victim.next + rows * geometry.row_pages);
-        // All valid pages of the round are gathered before any is moved, so that the cache misses on their map entries
-        // overlap.
+        // All valid pages of the round are gathered before any is moved, so that their map entries can be prefetched.
         let range = victim.next as usize..stop as usize;
         let mut moving = std::mem::take(&mut self.moving);
-        self.gather(geometry, range.clone(), &mut moving, work);
+        let moved = self.gather(geometry, range.clone(), &mut moving, work);
         self.p2l[range].fill(NONE);
-        self.append(geometry, &moving, &mut round, work);
-        round.moved = moving.len() as u32;
+        self.append(geometry, &moving[..moved], &mut round, work);
+        round.moved = moved as u32;
         self.moving = moving;
         victim.next = stop;
         self.valid[victim.superblock as usize] -= round.moved;
@@ -104,11 +119,15 @@ impl Ftl {
         Some(round)
     }
 
-    /// Fills `moving` with the valid ones of the pages in `range`, which is whole rows, and prefetches their map entries.
-    fn gather(&self, geometry: &Geometry, range: Range<usize>, moving: &mut Vec<u32>, work: &mut [DieWork]) {
-        moving.clear();
+    /// Fills `moving` from its beginning with the valid ones of the pages in `range`, which is whole rows. Returns how many
+    /// there are.
+    fn gather(&self, geometry: &Geometry, range: Range<usize>, moving: &mut Vec<u32>, work: &mut [DieWork]) -> usize {
         let backs = &self.p2l[range];
+        if moving.len() < backs.len() {
+            moving.resize(backs.len(), NONE);
+        }
         let unit_pages = geometry.unit_pages as usize;
+        let mut moved = 0;
         // Data that was written in large requests is invalid, or valid, a whole unit at a time. Neighbouring units that
         // are valid as a whole are copied together: those from `copied` on up to the unit at hand.
         let (mut copied, mut at) = (0, 0);
@@ -117,32 +136,21 @@ impl Ftl {
                 let valid = count_valid(unit);
                 die.reads += u32::from(valid > 0);
                 die.pages += valid;
-                if valid == geometry.unit_pages {
-                    self.l2p.prefetch_all(unit);
-                } else {
-                    moving.extend_from_slice(&backs[copied..at]);
+                if valid != geometry.unit_pages {
+                    if copied < at {
+                        moving[moved..moved + at - copied].copy_from_slice(&backs[copied..at]);
+                        moved += at - copied;
+                    }
                     if valid > 0 {
-                        self.gather_valid(unit, moving);
+                        moved += gather_valid(unit, &mut moving[moved..]);
                     }
                     copied = at + unit_pages;
                 }
                 at += unit_pages;
             }
         }
-        moving.extend_from_slice(&backs[copied..]);
-    }
-
-    /// Appends the valid ones of a unit's pages to `moving`, and prefetches their map entries.
-    fn gather_valid(&self, unit: &[u32], moving: &mut Vec<u32>) {
-        let mut end = moving.len();
-        moving.resize(end + unit.len(), NONE);
-        // Each page is written, and the next one replaces it if it is not valid: a branch would be hard to predict.
-        for &page in unit {
-            self.l2p.prefetch(page as usize);
-            moving[end] = page;
-            end += usize::from(page != NONE);
-        }
-        moving.truncate(end);
+        moving[moved..moved + at - copied].copy_from_slice(&backs[copied..at]);
+        moved + at - copied
     }
 
     /// Writes pages to the frontier of relocated data.
