@@ -41,9 +41,9 @@ impl Run {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules {
     /// [`crate::Params::suspend_after_ns`].
-    pub suspend_after_ns: Nanos,
+    pub suspend_after_ns: u32,
     /// [`crate::Params::resume_ns`].
-    pub resume_ns: Nanos,
+    pub resume_ns: u32,
     /// Waiting work of one kind is kept together, whatever arrived between: reads overtake any amount of it.
     pub by_kind: bool,
 }
@@ -59,7 +59,8 @@ pub(crate) struct Front {
     read_end: Nanos,
 }
 
-/// What every read needs is in the first cache line, because the dies of a drive do not fit in the first cache.
+/// What every read needs is in the first cache line, because the dies of a drive do not fit in the first cache. The whole
+/// has an odd number of cache lines, so that the first ones of all dies do not compete for a few places of the cache.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Die {
@@ -69,12 +70,15 @@ pub(crate) struct Die {
     /// What the die did, if this is recorded.
     pub log: Option<Box<SpanLog>>,
     backlog_ns: Nanos,
+    rules: Rules,
     newest: u8,
     runs_len: u8,
     segments: [Segment; SEGMENTS],
     runs: [Run; RUNS],
-    rules: Rules,
 }
+
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Die>() == 7 * 64 && std::mem::offset_of!(Die, segments) == 64);
 
 const NO_RUN: Run = Run { of: Mechanism::FlushWide, units: 0, unit_ns: 0, ready: 0 };
 
@@ -109,7 +113,7 @@ impl Die {
     }
 
     fn run(&mut self, run: Run) -> Nanos {
-        let start = run.ready.max(self.front.op_end).max(self.front.read_end);
+        let start = self.free_for(&run);
         self.front.op_end = start + run.length();
         self.front.op_from = self.front.op_end - run.unit_ns.min(run.length());
         self.record(run.of, start, self.front.op_end);
@@ -118,14 +122,14 @@ impl Die {
 
     /// Queues internal work together with the reads. Returns its end.
     pub fn queue(&mut self, run: Run) -> Nanos {
-        if run.units == 0 { run.ready.max(self.front.op_end).max(self.front.read_end) } else { self.run(run) }
+        if run.units == 0 { self.free_for(&run) } else { self.run(run) }
     }
 
     /// Queues internal work that lets reads go first until it starts. Returns its end, assuming that no read goes
     /// first.
     pub fn queue_behind_reads(&mut self, run: Run) -> Nanos {
         if run.units == 0 {
-            return run.ready.max(self.front.op_end).max(self.front.read_end) + self.backlog_ns;
+            return self.free_for(&run) + self.backlog_ns;
         }
         let len = self.runs_len as usize;
         self.backlog_ns += run.length();
@@ -143,23 +147,40 @@ impl Die {
                 self.runs_len += 1;
             }
         }
-        run.ready.max(self.front.op_end).max(self.front.read_end) + self.backlog_ns
+        self.free_for(&run) + self.backlog_ns
     }
 
     fn pop(&mut self) -> Run {
         let oldest = self.runs[0];
-        self.runs.copy_within(1.., 0);
+        // Mostly it is alone, so this is faster than a copy of all.
+        for at in 1..self.runs_len as usize {
+            self.runs[(at - 1) % RUNS] = self.runs[at % RUNS];
+        }
         self.runs_len -= 1;
         self.backlog_ns -= oldest.length();
         oldest
     }
 
-    /// Starts the waiting work that was due to start before `now`.
-    #[inline]
+    /// Starts the waiting work that was due to start before `now`. Mostly there is none, which is seen at once.
+    #[inline(always)]
     pub fn catch_up(&mut self, now: Nanos) {
+        if self.runs_len > 0 && self.free_for(&self.runs[0]) < now {
+            self.start_waiting(now);
+        }
+    }
+
+    /// When the die is free for internal work.
+    #[inline(always)]
+    fn free_for(&self, run: &Run) -> Nanos {
+        run.ready.max(self.front.op_end).max(self.front.read_end)
+    }
+
+    /// [`Die::catch_up`] when there is work.
+    #[inline(never)]
+    fn start_waiting(&mut self, now: Nanos) {
         while self.runs_len > 0 {
             let first = self.runs[0];
-            let start = first.ready.max(self.front.op_end).max(self.front.read_end);
+            let start = self.free_for(&first);
             if start >= now {
                 return;
             }
@@ -193,7 +214,7 @@ impl Die {
     /// When the running operation can be suspended for a read that finds it at `free`.
     #[inline]
     fn suspended_at(&self, free: Nanos) -> Nanos {
-        free.max(self.front.op_from + self.rules.suspend_after_ns)
+        free.max(self.front.op_from + u64::from(self.rules.suspend_after_ns))
     }
 
     /// Schedules a read from `start` to `end`.
@@ -212,7 +233,7 @@ impl Die {
             if self.front.read_end > arrive {
                 self.front.op_end += end - free;
             } else {
-                self.front.op_end += end - self.suspended_at(free) + self.rules.resume_ns;
+                self.front.op_end += end - self.suspended_at(free) + u64::from(self.rules.resume_ns);
             }
             self.front.op_from = end;
         }

@@ -99,8 +99,12 @@ impl Machine {
         let capacity_pages = params.buffer_bytes / u64::from(PAGE_BYTES);
         let row_ns = (params.program_ns + geometry.channel_unit_ns)
             .max(u64::from(params.dies_per_channel) * geometry.channel_unit_ns);
-        let rules =
-            Rules { suspend_after_ns: params.suspend_after_ns, resume_ns: params.resume_ns, by_kind: params.gc_paced };
+        // Both times are a second at most.
+        let rules = Rules {
+            suspend_after_ns: params.suspend_after_ns as u32,
+            resume_ns: params.resume_ns as u32,
+            by_kind: params.gc_paced,
+        };
         let link = Timeline::new(geometry.link_ns(LINK_CHUNK_BYTES));
         Machine {
             ftl: Ftl::new(
