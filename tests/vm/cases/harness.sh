@@ -50,4 +50,24 @@ second="$null
 [ 1.1] Code: 00 00 e8 <db> 28 0a
 [ 1.1] RIP: 0033:0x7f165e9492ad
 [ 1.1] Code: 31 c0 0f 05 <48> 3d 00"
+# At a kprobe, seen at its first report: the fault called a function, and the kernel went on at 0 with interrupts off.
+third="[ 1.0] BUG: kernel NULL pointer dereference, address: 0000000000000000
+[ 1.0] RIP: 0010:0x0
+[ 1.0] Code: Unable to access opcode bytes at 0xffffffffffffffd6.
+[ 1.0] RSP: 0000:ffffc900004f3db0 EFLAGS: 00000082
+[ 1.0] RAX: ffffffff81282fe0 RBX: ffffc900004f3e00 RCX: ffff88807ffa5000
+[ 1.0] CR2: ffffffffffffffd6 CR3: 0000000008016000 CR4: 00000000001506e0
+[ 1.0] Call Trace:
+[ 1.0]  <TASK>
+[ 1.0]  ? exc_page_fault+0x70/0x170
+[ 1.0]  do_fault+0x1a4/0x410
+[ 1.0]  __handle_mm_fault+0x660/0xfa0
+[ 1.0]  </TASK>
+[ 1.0] Modules linked in: linnet_tune(OE+) ext4 crc16"
 expect "stale breakpoints" "$(stale "$first" "${first/e8/cc}" "$null" "$second" "${second/00 e8/00 cc}")" "True False False True False"
+later="[ 0.9] RIP: 0010:bio_endio+0x1/0x9
+$third"
+expect "breakpoints at a kprobe" "$(stale "$third" "${third/ do_fault/ __do_fault}")" "True True"
+expect "null pointers that look alike" "$(stale "${third/00000082/00000282}" "${third/ffffffff81282fe0/0000000000000000}" \
+	"${third/ do_fault/ bio_endio}" "${third/ do_fault/ enter_fault}" "${third/linnet_tune/linnet}" "$later")" \
+	"False False False False False False"
