@@ -148,6 +148,41 @@ def advice_is_respected(bed: Bed, data: Path, log: Path) -> None:
                 process.communicate()
 
 
+def those_with_advice_do_not_count(bed: Bed, data: Path, log: Path) -> None:
+    """What readers with advice of their own bring in vain is no reason to take back the value of the others."""
+    code = (
+        "import mmap,os,random,sys,time\n"
+        "fd=os.open(sys.argv[1],0); n=os.fstat(fd).st_size//4096\n"
+        "if sys.argv[3:]: os.posix_fadvise(fd,0,0,int(sys.argv[3]))\n"
+        "while not os.path.exists(sys.argv[2]): time.sleep(0.02)\n"
+        "while True:\n"
+        " m=mmap.mmap(fd,0,prot=1)\n"
+        " for _ in range(64): m[random.randrange(n)*4096]; sys.argv[3:] or time.sleep(0.01)\n"
+        " m.close(); os.posix_fadvise(fd,0,0,4)\n"
+    )
+    for advice, device_kib, kib in ((os.POSIX_FADV_SEQUENTIAL, 128, 256), (os.POSIX_FADV_RANDOM, 512, 512)):
+        go = log.with_suffix(f".go{advice}")
+        bed.set(device_kib)
+        advised = bed.start([sys.executable, "-c", code, str(data), str(go), str(advice)])
+        plain = None
+        try:
+            wait("the open file with advice", settled(data, advised.pid, kib))
+            bed.set(128)
+            with tuner(bed, log):
+                plain = bed.start([sys.executable, "-c", code, str(data), "/"])
+                wait("8 KiB on the open file", settled(data, plain.pid, 8))
+                # Ten of these and more for each of the others.
+                go.touch()
+                time.sleep(4)
+                assert not events(log, "rollback"), events(log, "rollback")
+                assert settled(data, plain.pid, 8)(), values(data, plain.pid)
+                assert settled(data, advised.pid, kib)(), values(data, advised.pid)
+        finally:
+            for process in filter(None, (advised, plain)):
+                process.kill()
+                process.communicate()
+
+
 def administrator_wins(bed: Bed, data: Path, log: Path) -> None:
     """Another value on the device is a decision: told, respected, and still there after the end."""
     bed.set(65_536)
@@ -261,6 +296,7 @@ CASES = [
     survives_a_crash,
     second_tuner_is_refused,
     advice_is_respected,
+    those_with_advice_do_not_count,
     administrator_wins,
     rewriter_is_outlasted,
     dry_run_changes_nothing,

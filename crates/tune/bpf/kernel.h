@@ -22,6 +22,8 @@ typedef u64 uint64_t;
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 /* True where the running kernel has the field. */
 #define HAS(field) __builtin_preserve_field_info(field, 2)
+/* Where the running kernel has it, in bytes. */
+#define OFFSET(type, field) __builtin_preserve_field_info(((type *)0)->field, 0)
 
 /* Maps are described by the types of the members: an array's length carries a number. */
 #define MAP_NUMBER(name, value) int(*name)[value]
@@ -41,8 +43,13 @@ static long (*const probe_read)(void *to, u32 bytes, const void *from) = (void *
 static struct task_struct *(*const current_task)(void) = (void *)158;
 static long (*const seq_put)(void *seq, const void *data, u32 bytes) = (void *)127;
 
+struct backing_dev_info {
+	unsigned long ra_pages;
+} RELOCATED;
+
 struct super_block {
 	u32 s_dev;
+	struct backing_dev_info *s_bdi;
 } RELOCATED;
 
 struct inode {
@@ -110,6 +117,13 @@ struct file {
 	struct file_ra_state f_ra;
 } RELOCATED;
 
+struct readahead_control {
+	struct address_space *mapping;
+	struct file_ra_state *ra;
+} RELOCATED;
+
+/* f_mode and f_flags: the owner gave advice, or reads past the page cache. src/openfile.rs has the same. */
+enum { MODE_RANDOM = 0x1000, MODE_NOREUSE = 0x800000, FLAG_DIRECT = 040000 };
 enum { PAGE_SHIFT = 12 };
 enum { VM_FAULT_NOPAGE = 0x100 };
 

@@ -8,6 +8,10 @@
  * A demand is compared with where the last ones of the same file on the same CPU ended, because two threads that read
  * in order would look random together.
  *
+ * A file whose owner gave advice is not ours to set, and what its readers bring says nothing of the value that others
+ * got. So a thread is counted apart from the first readahead on that it does with such a value. The readahead code tells
+ * which open file it reads for; no other event does.
+ *
  * A program per tracepoint: the loader takes those that the kernel has. Kernels before 6.12 have none for demands.
  * There the entry of filemap_read and filemap_fault, and the result of filemap_map_pages, give the same numbers.
  */
@@ -48,6 +52,17 @@ struct {
 	MAP_TYPE(value, u64);
 } lost SEC(".maps");
 
+/*
+ * Threads that read a file with another value than `OWN`, by hash; the upper half of each tells which thread and file.
+ * Where two have the same place, the last one has it, and some reads of the other are counted as `OWN`.
+ */
+struct {
+	MAP_NUMBER(type, MAP_ARRAY);
+	MAP_NUMBER(max_entries, NOTES);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} notes SEC(".maps");
+
 /* Files whose descriptors the iterator reports; the control group of the key is 0. */
 struct {
 	MAP_NUMBER(type, MAP_HASH);
@@ -62,21 +77,43 @@ const volatile u32 only_dev = 0;
 /* 1 where mm_filemap_get_pages gives the page after the last (6.12 and some before 6.14). */
 const volatile u32 last_is_end = 0;
 
+/* The note of a thread and a file has these upper 32 bits, and the lowest ones say where it is. */
+ALWAYS_INLINE u64 note_of(u64 inode, u32 dev, const struct task_struct *task)
+{
+	u64 mix = inode * 0x9e3779b97f4a7c15ull + (((u64)dev << 32) | (u32)task->pid) * 0xd6e8feb86659fd93ull;
+
+	return mix ^ mix >> 29;
+}
+
+ALWAYS_INLINE u64 *note_place(u64 note)
+{
+	u32 at = note & (NOTES - 1);
+
+	return map_find(&notes, &at);
+}
+
 ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode)
 {
 	struct key key = {.inode = inode->i_ino, .dev = inode->i_sb->s_dev};
+	struct task_struct *task = current_task();
 	struct linnet_reads *cell;
 	struct hot *place;
 	u32 zero = 0, at;
+	u64 note, *noted;
 
 	if (only_dev && key.dev != only_dev)
 		return 0;
-	key.cgroup = current_task()->cgroups->dfl_cgrp->kn->id;
-	at = (((u32)key.inode ^ (u32)key.cgroup << 8) * 2654435761u) >> 26;
+	key.cgroup = task->cgroups->dfl_cgrp->kn->id;
+	note = note_of(key.inode, key.dev, task);
+	noted = note_place(note);
+	if (noted && *noted >> 32 == note >> 32)
+		key.reader = (u32)*noted;
+	at = (((u32)key.inode ^ (u32)key.cgroup << 8 ^ key.reader) * 2654435761u) >> 26;
 	place = map_find(&hot, &at);
 	if (!place)
 		return 0;
-	if (place->key.inode == key.inode && place->key.cgroup == key.cgroup && place->key.dev == key.dev) {
+	if (place->key.inode == key.inode && place->key.cgroup == key.cgroup && place->key.dev == key.dev &&
+	    place->key.reader == key.reader) {
 		if (place->missed)
 			place->missed = 0;
 		return &place->cell;
@@ -227,6 +264,80 @@ int add(u64 *ctx)
 	if (cell)
 		linnet_reads_add(cell, folio->index, folio->index + folio_pages(folio));
 	return 0;
+}
+
+/*
+ * This thread reads ahead with the value in `state`. Most often that is the f_ra of an open file; some file systems also
+ * read ahead for themselves, with a state of their own, which has no open file around it.
+ */
+ALWAYS_INLINE int note_reader(struct inode *inode, struct file_ra_state *state)
+{
+	const char *file = (const char *)state - OFFSET(struct file, f_ra);
+	u32 dev = inode->i_sb->s_dev, reader = OWN, mode = 0, flags = 0;
+	struct inode *of = 0;
+	u64 note, *noted;
+
+	if (only_dev && dev != only_dev)
+		return 0;
+	if (probe_read(&of, sizeof(of), file + OFFSET(struct file, f_inode)) || of != inode)
+		return 0;
+	probe_read(&mode, sizeof(mode), file + OFFSET(struct file, f_mode));
+	probe_read(&flags, sizeof(flags), file + OFFSET(struct file, f_flags));
+	if ((mode & (MODE_RANDOM | MODE_NOREUSE)) || (flags & FLAG_DIRECT))
+		reader = ADVISED;
+	else if (state->ra_pages > inode->i_sb->s_bdi->ra_pages)
+		reader = state->ra_pages;
+	note = note_of(inode->i_ino, dev, current_task());
+	noted = note_place(note);
+	if (!noted)
+		return 0;
+	if (reader != OWN)
+		*noted = (note >> 32 << 32) | reader;
+	else if (*noted >> 32 == note >> 32)
+		*noted = 0;
+	return 0;
+}
+
+SEC("tp_btf/page_cache_sync_ra")
+int sync_reader(u64 *ctx)
+{
+	return note_reader((struct inode *)ctx[0], (struct file_ra_state *)ctx[2]);
+}
+
+SEC("tp_btf/page_cache_async_ra")
+int async_reader(u64 *ctx)
+{
+	return note_reader((struct inode *)ctx[0], (struct file_ra_state *)ctx[2]);
+}
+
+/* A fault that reads the pages around its own calls only this one. */
+SEC("tp_btf/page_cache_ra_order")
+int fault_reader(u64 *ctx)
+{
+	return note_reader((struct inode *)ctx[0], (struct file_ra_state *)ctx[2]);
+}
+
+ALWAYS_INLINE int note_control(const struct readahead_control *control)
+{
+	return control->ra ? note_reader(control->mapping->host, control->ra) : 0;
+}
+
+SEC("fentry/page_cache_sync_ra")
+int sync_reader_function(u64 *ctx)
+{
+	return note_control((void *)ctx[0]);
+}
+
+SEC("fentry/page_cache_async_ra")
+int async_reader_function(u64 *ctx)
+{
+	return note_control((void *)ctx[0]);
+}
+
+SEC("fentry/page_cache_ra_order")
+int fault_reader_function(u64 *ctx)
+{
+	return note_control((void *)ctx[0]);
 }
 
 ALWAYS_INLINE int readahead(struct inode *inode)

@@ -13,13 +13,22 @@ enum {
 	FILES_MAX = 4096,
 	HOT = 64,	/* files on each CPU that are found without a search */
 	MISSED_MAX = 4096,	/* events of others after which one of these makes room */
+	NOTES = 1024,	/* a power of two */
 };
+
+/*
+ * With whose value a thread reads: OWN where that is the device's value or less, ADVISED where the file's owner gave
+ * advice that shows in its mode, and otherwise the value, in pages. More than the device's may be ours, that of a file
+ * opened before the device had less, or advice SEQUENTIAL: user space tells which.
+ */
+enum { OWN = 0 };
+#define ADVISED 0xffffffffu
 
 struct key {
 	u64 inode;
 	u64 cgroup;
 	u32 dev;
-	u32 zero;
+	u32 reader;
 };
 
 /* A file that is found without a search: its place follows from its number. */

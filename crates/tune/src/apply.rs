@@ -9,11 +9,11 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::govern::Proposal;
 use crate::host::Host;
-use crate::journal::Journal;
+use crate::journal::{FileEntry, Journal};
 use crate::mounts::{Mount, mounts};
 use crate::names::Names;
-use crate::observe::Observer;
-use crate::openfile::{Change, Descriptor, FileId, set};
+use crate::observe::{Observer, Reader};
+use crate::openfile::{Change, Descriptor, FileId, is_sequential, set};
 use crate::putback;
 use crate::tuner::Track;
 
@@ -33,7 +33,7 @@ pub(crate) struct Context<'a> {
     pub(crate) journal: &'a mut Journal,
     pub(crate) names: &'a mut Names,
     pub(crate) bdis: &'a [Bdi],
-    pub(crate) tracks: &'a mut HashMap<(FileId, u64), Track>,
+    pub(crate) tracks: &'a mut HashMap<Key, Track>,
     pub(crate) dry_run: bool,
 }
 
@@ -57,7 +57,20 @@ fn bounded(bounds: &Bounds, knob: &str, kib: u32) -> u32 {
     bounds.get(&(knob.to_owned(), kib)).copied().unwrap_or(kib)
 }
 
-type Key = (FileId, u64);
+/// A file under one control group. Those who read it with a value of its owner's are looked at apart: what they read is
+/// explained and never acted on, and says nothing of the value that the others have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) file: FileId,
+    pub(crate) cgroup: u64,
+    pub(crate) advised: bool,
+}
+
+impl Key {
+    fn is_of(self, d: &Descriptor) -> bool {
+        (d.file, d.cgroup) == (self.file, self.cgroup)
+    }
+}
 
 /// The descriptors that may be set, or why none may.
 fn settable<'a>(
@@ -68,7 +81,7 @@ fn settable<'a>(
     journal: &Journal,
     bounds: &Bounds,
 ) -> std::result::Result<Vec<&'a Descriptor>, String> {
-    let mine: Vec<&Descriptor> = open.iter().filter(|d| (d.file, d.cgroup) == key).collect();
+    let mine: Vec<&Descriptor> = open.iter().filter(|d| key.is_of(d)).collect();
     if mine.is_empty() {
         return Err("no process has it open: a file that is mapped and closed cannot be reached".into());
     }
@@ -82,10 +95,29 @@ fn settable<'a>(
         d.advice(device_kib, plain).or_else(|| d.advice(original_kib, plain))
     };
     let free: Vec<&Descriptor> = mine.iter().copied().filter(|d| advice(d).is_none()).collect();
-    if free.is_empty() { Err(mine.iter().find_map(|d| advice(d)).unwrap_or("advised").to_owned()) } else { Ok(free) }
+    if free.is_empty() || key.advised {
+        return Err(mine.iter().find_map(|d| advice(d)).unwrap_or("its owner gave advice").to_owned());
+    }
+    Ok(free)
 }
 
 impl Files {
+    /// True where a file is read with a value of its owner's.
+    pub(crate) fn is_advised(
+        &self,
+        reader: Reader,
+        file: FileId,
+        device_kib: u32,
+        original_kib: u32,
+        journal: &Journal,
+    ) -> bool {
+        let Reader::Above(kib) = reader else { return reader == Reader::Advised };
+        let is_ours = |f: &FileEntry| {
+            (f.dev, f.inode) == (file.dev, file.inode) && bounded(&self.bounds, &f.knob, f.written_kib) == kib
+        };
+        (is_sequential(kib, device_kib) || is_sequential(kib, original_kib)) && !journal.files.iter().any(is_ours)
+    }
+
     /// Carries proposals out, device by device.
     pub(crate) fn apply(
         &mut self,
@@ -97,7 +129,7 @@ impl Files {
         if proposals.is_empty() {
             return Ok(Vec::new());
         }
-        let wanted: Vec<FileId> = proposals.iter().map(|(_, key, _)| key.0).collect();
+        let wanted: Vec<FileId> = proposals.iter().map(|(_, key, _)| key.file).collect();
         let open = context.observer.descriptors(&wanted)?;
         let ours = mounts(context.host, "self");
         let mut events = Vec::new();
@@ -121,7 +153,7 @@ impl Files {
                         event.kind = "skip";
                         event.to_kib = event.from_kib;
                         event.why = format!("left alone, {reason} ({})", event.why);
-                        let any = open.iter().find(|d| (d.file, d.cgroup) == key);
+                        let any = open.iter().find(|d| key.is_of(d));
                         name(context.names, &mut event, any, key, &ours);
                         events.push(event);
                         track.skipped = Some(reason);
@@ -198,8 +230,8 @@ impl Files {
         let mut wanted: HashMap<Key, (&Bdi, u32)> = HashMap::new();
         for (key, track) in context.tracks.iter() {
             let governor = &track.governor;
-            let Some(bdi) = of_files(context.bdis, key.0.dev) else { continue };
-            if now >= track.seen + REFRESH || decided(&bdi.name) {
+            let Some(bdi) = of_files(context.bdis, key.file.dev) else { continue };
+            if key.advised || now >= track.seen + REFRESH || decided(&bdi.name) {
                 continue;
             }
             // The device may have another value by now than the file had when we first saw it.
@@ -217,7 +249,7 @@ impl Files {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let files: Vec<FileId> = wanted.keys().map(|key| key.0).collect();
+        let files: Vec<FileId> = wanted.keys().map(|key| key.file).collect();
         let open = context.observer.descriptors(&files)?;
         let mut batches: HashMap<String, Vec<Change>> = HashMap::new();
         for (key, (bdi, kib)) in wanted {
@@ -276,15 +308,15 @@ fn carry_out(
 }
 
 fn name(names: &mut Names, event: &mut Event, open: Option<&Descriptor>, key: Key, ours: &[Mount]) {
-    let group = names.group(key.1);
+    let group = names.group(key.cgroup);
     match open {
         Some(d) => {
             let (path, command) = names.file(d.process, d.fd, ours);
-            event.file = path.or_else(|| Some(format!("inode {}", key.0.inode)));
+            event.file = path.or_else(|| Some(format!("inode {}", key.file.inode)));
             event.reader = Some(format!("{command} (process {}) in {group}", d.process));
         }
         None => {
-            event.file = Some(format!("inode {}", key.0.inode));
+            event.file = Some(format!("inode {}", key.file.inode));
             event.reader = Some(group);
         }
     }

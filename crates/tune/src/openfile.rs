@@ -31,6 +31,11 @@ pub struct FileId {
     pub inode: u64,
 }
 
+/// True for the value that the owner's advice SEQUENTIAL gives a file of a device with `device_kib`.
+pub(crate) fn is_sequential(value_kib: u32, device_kib: u32) -> bool {
+    device_kib > 0 && value_kib == 2 * device_kib
+}
+
 /// An open file of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
@@ -59,7 +64,7 @@ impl Descriptor {
             Some("its owner advised NOREUSE")
         } else if self.flags & FLAG_DIRECT != 0 {
             Some("it is read past the page cache (O_DIRECT)")
-        } else if !set_by_us && self.value_kib == 2 * device_kib && device_kib > 0 {
+        } else if !set_by_us && is_sequential(self.value_kib, device_kib) {
             Some("its owner advised SEQUENTIAL")
         } else {
             None

@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use crate::apply::Files;
+use crate::apply::{Files, Key};
 use crate::bdi::{self, Bdi, Kind};
 use crate::device::Rivals;
 use crate::devices::{Devices, Moves};
@@ -19,8 +19,8 @@ use crate::host::Host;
 use crate::journal::{Journal, Lock};
 use crate::mounts::Dev;
 use crate::names::Names;
-use crate::observe::{Observer, Sample};
-use crate::openfile::FileId;
+use crate::nfs::rpc::Rpcs;
+use crate::observe::{Counts, Observer, Sample};
 use crate::pool::Pools;
 use crate::putback::{self, Restored};
 use crate::recover::recover;
@@ -111,6 +111,16 @@ impl Track {
     }
 }
 
+/// What was read of a file since the last look.
+struct Reads {
+    key: Key,
+    bdi: Bdi,
+    /// The value with which the file is opened.
+    value: u32,
+    counts: Counts,
+    rpcs: Rpcs,
+}
+
 /// A running tuner. `run` puts everything back before it returns, unless it is to leave the values.
 pub struct Tuner<'a> {
     host: Host,
@@ -123,7 +133,7 @@ pub struct Tuner<'a> {
     bdis: Vec<Bdi>,
     listed: Duration,
     only: Option<Bdi>,
-    tracks: HashMap<(FileId, u64), Track>,
+    tracks: HashMap<Key, Track>,
     pools: Pools,
     devices: Devices,
     began: Instant,
@@ -257,34 +267,29 @@ impl<'a> Tuner<'a> {
         let mut events = self.devices.look(now, &mut self.journal, &self.bdis);
         let mut proposals = Vec::new();
         let demands = self.observer.sight().demands;
-        for sample in samples {
-            let Some(bdi) = bdi::of_files(&self.bdis, sample.file.dev).cloned() else { continue };
-            if !self.is_wanted(&bdi) || !self.in_group(sample.cgroup) {
-                continue;
-            }
-            let Options { rivals, backoff, .. } = self.options;
-            let Some(value) = self.devices.value_of(&self.host, &bdi, now, rivals, backoff) else { continue };
-            let track = self.tracks.entry((sample.file, sample.cgroup)).or_insert_with(|| Track::new(now, value));
+        for Reads { key, bdi, value, counts, rpcs } in self.sort(now, samples) {
+            let track = self.tracks.entry(key).or_insert_with(|| Track::new(now, value));
             if now > track.seen + PAUSE {
                 self.files.note_resumed();
             }
             let has_rested = now > track.seen + ANOTHER;
             track.rested |= has_rested;
             track.seen = now;
-            if bdi.kind != Kind::Nfs {
-                self.pools.add((bdi.name.clone(), sample.cgroup), now, value, &sample.counts);
+            if bdi.kind != Kind::Nfs && !key.advised {
+                self.pools.add((bdi.name.clone(), key.cgroup), now, value, &counts);
             }
-            track.governor.note_rpcs(&sample.rpcs);
+            track.governor.note_rpcs(&rpcs);
             // Whose reads these are, and under which value, is seen at the end of this look.
-            let step = |governor: &mut Governor| governor.step(now, &sample.counts, demands, self.decider);
+            let step = |governor: &mut Governor| governor.step(now, &counts, demands, self.decider);
             let proposal = if has_rested { None } else { step(&mut track.governor) };
-            let (class, kib) = (track.governor.class(), track.governor.current_kib());
-            self.decider.note(now, &FileReads { file: sample.file, class, kib, rpcs: sample.rpcs });
-            if let Some(class) = class {
-                self.devices.count(&bdi.name, class, sample.counts.added);
+            let class = track.governor.class();
+            let kib = if key.advised { 0 } else { track.governor.current_kib() };
+            self.decider.note(now, &FileReads { file: key.file, class, kib, rpcs });
+            if let Some(class) = class.filter(|_| !key.advised) {
+                self.devices.count(&bdi.name, class, counts.added);
             }
             if let Some(proposal) = proposal {
-                proposals.push((bdi, (sample.file, sample.cgroup), proposal));
+                proposals.push((bdi, key, proposal));
             }
         }
         proposals.extend(self.raise_idle(now, demands));
@@ -312,14 +317,42 @@ impl<'a> Tuner<'a> {
         Ok(events)
     }
 
+    /// What is to be tuned: the samples of each file together, but apart those with a value of the owner's.
+    fn sort(&mut self, now: Duration, samples: &[Sample]) -> Vec<Reads> {
+        let Options { rivals, backoff, .. } = self.options;
+        let mut found: HashMap<Key, Reads> = HashMap::new();
+        for sample in samples {
+            let Some(bdi) = bdi::of_files(&self.bdis, sample.file.dev).cloned() else { continue };
+            if !self.is_wanted(&bdi) || !self.in_group(sample.cgroup) {
+                continue;
+            }
+            let Some(value) = self.devices.value_of(&self.host, &bdi, now, rivals, backoff) else { continue };
+            let original = self.devices.original_kib(&bdi.name).unwrap_or(value);
+            let advised = self.files.is_advised(sample.reader, sample.file, value, original, &self.journal);
+            let key = Key { file: sample.file, cgroup: sample.cgroup, advised };
+            let (counts, rpcs) = (Counts::default(), Rpcs::default());
+            let reads = found.entry(key).or_insert(Reads { key, bdi, value, counts, rpcs });
+            reads.counts = reads.counts.plus(sample.counts);
+            // The same time for all of them.
+            let elapsed_ns = reads.rpcs.elapsed_ns.max(sample.rpcs.elapsed_ns);
+            reads.rpcs = Rpcs { elapsed_ns, ..reads.rpcs.plus(sample.rpcs) };
+        }
+        found.into_values().collect()
+    }
+
     /// Proposals for files that were not read just now, of groups whose reads turned to ordered ones.
-    fn raise_idle(&mut self, now: Duration, demands: bool) -> Vec<(Bdi, (FileId, u64), Proposal)> {
+    fn raise_idle(&mut self, now: Duration, demands: bool) -> Vec<(Bdi, Key, Proposal)> {
         let mut found = Vec::new();
         for ((device, cgroup), proposal) in self.pools.turned_to_order(now, demands, self.decider, IDLE) {
             let Some(bdi) = self.bdis.iter().find(|bdi| bdi.name == device) else { continue };
             for (key, track) in &self.tracks {
-                let here = bdi::of_files(&self.bdis, key.0.dev).is_some_and(|own| own.name == device);
-                if here && key.1 == cgroup && track.seen < now && track.governor.current_kib() < proposal.to_kib {
+                let here = bdi::of_files(&self.bdis, key.file.dev).is_some_and(|own| own.name == device);
+                if here
+                    && key.cgroup == cgroup
+                    && !key.advised
+                    && track.seen < now
+                    && track.governor.current_kib() < proposal.to_kib
+                {
                     let why = format!("files of its group are read in order now: {}", proposal.why);
                     found.push((bdi.clone(), *key, Proposal { why, ..proposal.clone() }));
                 }
@@ -343,7 +376,7 @@ impl<'a> Tuner<'a> {
     }
 
     /// Sets open files of every device for which there are proposals, and files that were opened since.
-    fn set_files(&mut self, now: Duration, proposals: Vec<(Bdi, (FileId, u64), Proposal)>) -> Result<Vec<Event>> {
+    fn set_files(&mut self, now: Duration, proposals: Vec<(Bdi, Key, Proposal)>) -> Result<Vec<Event>> {
         let is_decided = |name: &str| self.devices.is_decided(name, now);
         let (held, free): (Vec<_>, Vec<_>) = proposals.into_iter().partition(|(bdi, ..)| is_decided(&bdi.name));
         for (_, key, _) in held {
@@ -386,5 +419,122 @@ impl<'a> Tuner<'a> {
             tell(Some(&Event::note("note", "", why)));
         }
         devices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::FileEntry;
+    use crate::observe::{Reader, Sight};
+    use crate::openfile::{Descriptor, FileId};
+    use crate::rule::Rule;
+
+    const DEV: Dev = Dev { major: 8, minor: 0 };
+    const FILE: FileId = FileId { dev: DEV, inode: 12 };
+
+    /// One process that has the file open without advice, and one with. The first one's value is what we set.
+    struct Readers {
+        sight: Sight,
+        plain_kib: u32,
+    }
+
+    impl Observer for Readers {
+        fn sight(&self) -> &Sight {
+            &self.sight
+        }
+        fn look(&mut self) -> Result<Vec<Sample>> {
+            Ok(Vec::new())
+        }
+        fn descriptors(&mut self, _: &[FileId]) -> Result<Vec<Descriptor>> {
+            let value_kib = std::mem::replace(&mut self.plain_kib, 8);
+            let plain = Descriptor { file: FILE, cgroup: 1, process: 100, fd: 3, mode: 0x1f, flags: 0, value_kib };
+            let advised = Descriptor { process: 101, value_kib: 256, ..plain.clone() };
+            Ok(vec![plain, advised])
+        }
+        fn lost(&self) -> Result<u64> {
+            Ok(0)
+        }
+    }
+
+    fn host() -> (tempfile::TempDir, Host) {
+        let root = tempfile::tempdir().expect("a directory");
+        let host = Host::below(root.path());
+        host.replace("/sys/block/sda/dev", "8:0").expect("written");
+        host.replace("/sys/class/bdi/8:0/read_ahead_kb", "128").expect("written");
+        host.replace("/proc/self/mountinfo", "30 1 8:0 / /data rw - ext4 /dev/sda rw").expect("written");
+        host.replace("/sys/dev/block/.keep", "").expect("written");
+        std::os::unix::fs::symlink("../../block/sda", host.path("/sys/dev/block/8:0")).expect("linked");
+        (root, host)
+    }
+
+    /// `n` random reads that bring `each` pages for one that is used.
+    fn random(reader: Reader, n: u64, each: u64) -> Sample {
+        let counts = Counts {
+            accesses: n,
+            pages: n,
+            jumps: n,
+            faults: n,
+            added: each * n,
+            used: n,
+            batches: n,
+            ..Counts::default()
+        };
+        Sample { file: FILE, cgroup: 1, reader, counts, rpcs: Rpcs::default(), processes: Vec::new() }
+    }
+
+    /// Random reads get 8 KiB; beside those, others then read with a value as `beside` shows.
+    fn events_beside(beside: Reader) -> Vec<Event> {
+        let (_root, host) = host();
+        let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+        let mut observer = Readers { sight, plain_kib: 128 };
+        let options = Options { dry_run: true, ..Options::default() };
+        let rule = Rule::default();
+        let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+        let mut events = Vec::new();
+        for look in 4..20 {
+            let samples = if look < 5 {
+                vec![random(Reader::Own, 200, 32)]
+            } else {
+                vec![random(Reader::Own, 200, 2), random(beside, 800, 64)]
+            };
+            events.extend(tuner.tick(Duration::from_millis(250 * look), &samples).expect("a look"));
+        }
+        events
+    }
+
+    fn kinds(events: &[Event]) -> Vec<&str> {
+        events.iter().map(|event| event.kind).collect()
+    }
+
+    #[test]
+    fn what_those_with_advice_bring_takes_no_value_back() {
+        assert_eq!(kinds(&events_beside(Reader::Own)), ["decision", "rollback"], "all on the file's account");
+        for advised in [Reader::Advised, Reader::Above(256)] {
+            let events = events_beside(advised);
+            assert_eq!(kinds(&events), ["decision", "skip"], "{events:?}");
+            assert_eq!((events[0].from_kib, events[0].to_kib), (Some(128), Some(8)));
+            assert!(events[1].why.starts_with("left alone, its owner advised SEQUENTIAL"), "{}", events[1].why);
+        }
+        assert_eq!(kinds(&events_beside(Reader::Above(512))), ["decision", "rollback"], "opened under another value");
+    }
+
+    #[test]
+    fn a_value_of_ours_is_no_advice() {
+        let mut journal = Journal::unsaved(&host().1);
+        let files = Files::default();
+        let is_advised = |kib, journal: &Journal| files.is_advised(Reader::Above(kib), FILE, 128, 65_536, journal);
+        assert!(is_advised(256, &journal) && is_advised(131_072, &journal) && !is_advised(512, &journal));
+        journal.note_file(FileEntry {
+            process: 100,
+            started: 1,
+            fd: 3,
+            dev: DEV,
+            inode: FILE.inode,
+            knob: "k".into(),
+            original_kib: 128,
+            written_kib: 256,
+        });
+        assert!(!is_advised(256, &journal) && is_advised(131_072, &journal));
     }
 }

@@ -16,7 +16,7 @@ use crate::nfs::rpc::Rpcs;
 use crate::nfs::rsize_bytes;
 #[cfg(feature = "bpf")]
 use crate::observe::best;
-use crate::observe::{Observer, Sample, Sight};
+use crate::observe::{Observer, Reader, Sample, Sight};
 use crate::openfile::{Descriptor, FileId};
 
 /// Sees both.
@@ -95,8 +95,9 @@ impl Observer for NfsObserver {
         let elapsed = std::mem::replace(&mut self.looked, Instant::now()).elapsed();
         let elapsed_ns = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
         let mut samples = self.pages.look()?;
-        // Where several control groups read a file, its reads are told of the one that brought most pages.
-        samples.sort_by_key(|sample| std::cmp::Reverse(sample.counts.added));
+        // Where several control groups read a file, its reads are told of the one that brought most pages; of those who
+        // read with a value of the owner's, only where nobody else reads.
+        samples.sort_by_key(|sample| (sample.reader == Reader::Advised, std::cmp::Reverse(sample.counts.added)));
         for sample in &mut samples {
             let rpcs = sent.remove(&sample.file).unwrap_or_default();
             let rsize_bytes = self.rsize(sample.file.dev);

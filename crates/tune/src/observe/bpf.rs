@@ -17,26 +17,34 @@ use crate::error::{Error, Result};
 use crate::mounts::Dev;
 use crate::nfs::rpc::Rpcs;
 use crate::observe::cell::{Cell, Counts};
-use crate::observe::{Observer, Sample, Sight};
+use crate::observe::{Observer, Reader, Sample, Sight};
 use crate::openfile::{Descriptor, FileId};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/readahead.bpf.o"));
 
 /// Program, its tracepoint, and what is not seen without it.
-const PROGRAMS: [(&str, &str, &str); 6] = [
+const PROGRAMS: [(&str, &str, &str); 9] = [
     ("add", "mm_filemap_add_to_page_cache", "which pages are brought into memory"),
     ("get_pages", "mm_filemap_get_pages", "which pages read() demands"),
     ("map_pages", "mm_filemap_map_pages", "which pages mappings find in memory"),
     ("fault", "mm_filemap_fault", "which pages mappings demand"),
+    ("sync_reader", "page_cache_sync_ra", "which reads use a value of the owner's"),
+    ("async_reader", "page_cache_async_ra", "which scans use a value of the owner's"),
+    ("fault_reader", "page_cache_ra_order", "which faults use a value of the owner's"),
     ("ra_unbounded", "page_cache_ra_unbounded", "calls of the readahead code (from 6.18 on)"),
     ("ra_order", "page_cache_ra_order", "calls of the readahead code for large folios (from 6.18 on)"),
 ];
 /// Program, the function that it watches where the kernel lacks the tracepoint of the program beside it.
-const FUNCTIONS: [(&str, &str, &str); 3] = [
+const FUNCTIONS: [(&str, &str, &str); 6] = [
     ("get_pages", "read_function", "filemap_read"),
     ("map_pages", "map_function", "filemap_map_pages"),
     ("fault", "fault_function", "filemap_fault"),
+    ("sync_reader", "sync_reader_function", "page_cache_sync_ra"),
+    ("async_reader", "async_reader_function", "page_cache_async_ra"),
+    ("fault_reader", "fault_reader_function", "page_cache_ra_order"),
 ];
+/// Without these nobody sees which pages are demanded.
+const DEMANDS: [&str; 3] = ["get_pages", "map_pages", "fault"];
 /// Files that nobody read for so long are forgotten.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -46,8 +54,12 @@ struct Key {
     inode: u64,
     cgroup: u64,
     dev: u32,
-    zero: u32,
+    /// With whose value the thread reads: `ADVISED`, a value above the device's in pages, or 0.
+    reader: u32,
 }
+
+/// `ADVISED` of readahead.h.
+const ADVISED: u32 = u32::MAX;
 
 /// `struct hot`.
 #[derive(Debug, Clone, Copy)]
@@ -189,7 +201,7 @@ impl Bpf {
             if program.starts_with("ra_") {
                 sight.limits.push(format!("not seen: {what}; {error}"));
             } else if let Err(other) = attach_function(&mut ebpf, program, &btf) {
-                sight.demands = false;
+                sight.demands &= !DEMANDS.contains(&program);
                 sight.limits.push(format!("not seen: {what}; {error}; {other}"));
             }
         }
@@ -264,11 +276,17 @@ impl Observer for Bpf {
                 }
             }
         }
+        let page_kib = self.page_kib;
         let samples = found.into_iter().map(|(key, Found { counts, mut processes })| {
             processes.sort_unstable();
             processes.dedup();
             let file = FileId { dev: Dev::from_kernel(key.dev), inode: key.inode };
-            Sample { file, cgroup: key.cgroup, counts, rpcs: Rpcs::default(), processes }
+            let reader = match key.reader {
+                0 => Reader::Own,
+                ADVISED => Reader::Advised,
+                pages => Reader::Above(pages.saturating_mul(page_kib)),
+            };
+            Sample { file, cgroup: key.cgroup, reader, counts, rpcs: Rpcs::default(), processes }
         });
         let samples = samples.collect();
         self.forget(now);
@@ -298,7 +316,7 @@ impl Bpf {
     fn holders(&mut self, wanted: &[FileId]) -> Result<Vec<Descriptor>> {
         let keys: Vec<Key> = wanted
             .iter()
-            .map(|file| Key { inode: file.inode, cgroup: 0, dev: file.dev.to_kernel(), zero: 0 })
+            .map(|file| Key { inode: file.inode, cgroup: 0, dev: file.dev.to_kernel(), reader: 0 })
             .collect();
         let mut map: BpfHashMap<_, Key, u32> =
             BpfHashMap::try_from(self.ebpf.map_mut("wanted").expect("in the object")).expect("its key and value");

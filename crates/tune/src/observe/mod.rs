@@ -19,6 +19,17 @@ use crate::mounts::Dev;
 use crate::nfs::rpc::Rpcs;
 use crate::openfile::{Descriptor, FileId};
 
+/// With whose value a file is read, as its readers' last readahead showed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reader {
+    /// The device's, or a smaller one: there is no advice.
+    Own,
+    /// More than the device's, in KiB: one that we gave, that of a file opened under another value, or advice SEQUENTIAL.
+    Above(u32),
+    /// One whose owner gave other advice.
+    Advised,
+}
+
 /// What happened to one file since the last look.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sample {
@@ -26,6 +37,8 @@ pub struct Sample {
     pub file: FileId,
     /// Who read it.
     pub cgroup: u64,
+    /// With whose value.
+    pub reader: Reader,
     /// What was counted.
     pub counts: Counts,
     /// What an NFS client sent for it; nothing for files of a local disk.
