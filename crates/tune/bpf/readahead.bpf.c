@@ -63,6 +63,9 @@ struct {
 	MAP_TYPE(value, u64);
 } notes SEC(".maps");
 
+/* 1 from the first note on. Most machines have none, and need not look. */
+static volatile u32 has_notes;
+
 /* Files whose descriptors the iterator reports; the control group of the key is 0. */
 struct {
 	MAP_NUMBER(type, MAP_HASH);
@@ -104,10 +107,12 @@ ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode)
 	if (only_dev && key.dev != only_dev)
 		return 0;
 	key.cgroup = task->cgroups->dfl_cgrp->kn->id;
-	note = note_of(key.inode, key.dev, task);
-	noted = note_place(note);
-	if (noted && *noted >> 32 == note >> 32)
-		key.reader = (u32)*noted;
+	if (has_notes) {
+		note = note_of(key.inode, key.dev, task);
+		noted = note_place(note);
+		if (noted && *noted >> 32 == note >> 32)
+			key.reader = (u32)*noted;
+	}
 	at = (((u32)key.inode ^ (u32)key.cgroup << 8 ^ key.reader) * 2654435761u) >> 26;
 	place = map_find(&hot, &at);
 	if (!place)
@@ -287,14 +292,18 @@ ALWAYS_INLINE int note_reader(struct inode *inode, struct file_ra_state *state)
 		reader = ADVISED;
 	else if (state->ra_pages > inode->i_sb->s_bdi->ra_pages)
 		reader = state->ra_pages;
+	if (reader == OWN && !has_notes)
+		return 0;
 	note = note_of(inode->i_ino, dev, current_task());
 	noted = note_place(note);
 	if (!noted)
 		return 0;
-	if (reader != OWN)
+	if (reader != OWN) {
 		*noted = (note >> 32 << 32) | reader;
-	else if (*noted >> 32 == note >> 32)
+		has_notes = 1;
+	} else if (*noted >> 32 == note >> 32) {
 		*noted = 0;
+	}
 	return 0;
 }
 
