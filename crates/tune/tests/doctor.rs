@@ -64,6 +64,26 @@ impl Machine {
 }
 
 #[test]
+fn a_device_that_goes_away_while_it_is_watched_is_no_finding() {
+    let machine = Machine::new();
+    machine.disk("sda", "8:0", 128);
+    machine.disk("sdb", "8:16", 128);
+    let unplug = || fs::remove_dir_all(machine.root.path().join("sys/block/sdb")).expect("removed");
+    let rows = examine(&machine.host(), unplug).expect("a report");
+    assert_eq!(rows.iter().map(|row| (&row.target[..], row.verdict)).collect::<Vec<_>>(), [("/dev/sda", "ok")]);
+}
+
+#[test]
+fn the_line_that_mends_quotes_what_any_user_may_have_chosen() {
+    let machine = Machine::new();
+    machine.network("0:45", "/home/u/it's;\\040$(reboot)", "nfs4", "rsize=1048576", 65_536);
+    machine.put("/proc/12/maps", "7f0000000000-7f0040000000 r--s 00000000 00:2d 77 /home/u/it's; $(reboot)/f\n");
+    machine.put("/proc/12/comm", "reader\n");
+    let row = machine.row("/home/u/it's; $(reboot)");
+    assert!(row.fix.ends_with(r"sudo linnet tune nfs '/home/u/it'\''s; $(reboot)'"), "{}", row.fix);
+}
+
+#[test]
 fn a_cloud_image_s_64_mib_under_a_mapped_database() {
     let machine = Machine::new();
     machine.disk("nvme0n1", "259:0", 65_536);

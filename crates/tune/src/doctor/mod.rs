@@ -71,14 +71,20 @@ fn ok(reason: impl Into<String>) -> Finding {
     Finding { verdict: "ok", reason: reason.into(), fix: String::new() }
 }
 
+/// A word of a command line. Any user may choose the name of a mount point.
+fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%,=".contains(c);
+    if text.chars().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
 fn write_line(host: &Host, bdi: &Bdi, kib: u32) -> String {
-    format!("echo {kib} | sudo tee {}", bdi.shown_knob(host))
+    format!("echo {kib} | sudo tee {}", word(&bdi.shown_knob(host)))
 }
 
 fn tune_line(bdi: &Bdi) -> String {
     match bdi.kind {
-        Kind::Nfs => format!("sudo linnet tune nfs {}", bdi.target()),
-        _ => format!("sudo linnet tune readahead --watch --device {}", bdi.target()),
+        Kind::Nfs => format!("sudo linnet tune nfs {}", word(&bdi.target())),
+        _ => format!("sudo linnet tune readahead --watch --device {}", word(&bdi.target())),
     }
 }
 
@@ -197,8 +203,10 @@ pub fn examine(host: &Host, pause: impl FnOnce()) -> Result<Vec<Row>> {
     let all = bdi::list(host);
     let origins = Origins::read(host);
     let activity = Activity::watch(host, pause);
+    let is_gone = |bdi: &Bdi| !bdi::list(host).iter().any(|now| now.name == bdi.name);
     let row = |bdi: &Bdi| {
         let (value_kib, source, finding) = match bdi.value_kib(host) {
+            Err(_) if is_gone(bdi) => return None,
             Ok(kib) => (Some(kib), origins.of(host, bdi, kib), examine_one(host, bdi, kib, &activity.of(bdi))),
             Err(error) => {
                 let finding = Finding { verdict: "unreadable", reason: error.to_string(), fix: String::new() };
@@ -207,7 +215,7 @@ pub fn examine(host: &Host, pause: impl FnOnce()) -> Result<Vec<Row>> {
         };
         let Finding { verdict, reason, fix } = finding;
         let mounts = bdi.mounts.iter().map(|mount| mount.point.clone()).collect();
-        Row { target: bdi.target(), kind: bdi.kind.name(), value_kib, source, verdict, reason, fix, mounts }
+        Some(Row { target: bdi.target(), kind: bdi.kind.name(), value_kib, source, verdict, reason, fix, mounts })
     };
-    Ok(all.iter().map(row).collect())
+    Ok(all.iter().filter_map(row).collect())
 }
