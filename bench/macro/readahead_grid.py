@@ -27,12 +27,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "tune"))
-from bed import MODELS, NVME, Bed, Model, missing, tuner
+from bed import MODELS, NVME, Bed, Model, tuner
 from linnet._native import KnobModel
 from linnet.studies.kml.tuner import tuning
 from readahead_table import table
 from readahead_training import TRAINED, train
-from rocksdb import Database, Done
+from rocksdb import Database, Done, missing
 
 WORKLOADS = (*TRAINED, "updaterandom", "mixgraph")
 STATIC_KIB = (8, 32, 128, 512, 1024)

@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "tune"))
-from bed import NVME, Bed, missing, tuner
+from bed import NVME, Bed, tuner
 from linnet.report.figures import blank, svg
-from rocksdb import IN_ORDER, MIXGRAPH, Database
+from rocksdb import IN_ORDER, MIXGRAPH, Database, missing
 
 PHASES = ("readrandom", "readseq", "readrandom", "readreverse", "mixgraph")
 KEYS = 3_000_000

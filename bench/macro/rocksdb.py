@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "tune"))
+import bed as beds
 from bed import Bed
 
 WRITING = ("readrandomwriterandom", "updaterandom", "mixgraph")
@@ -28,6 +29,13 @@ MIXGRAPH = (
 
 TIMED_OUT = 124
 """Status of timeout(1) when it had to end the program."""
+
+
+def missing() -> str | None:
+    """Why RocksDB cannot be measured on a bed here; None where it can."""
+    if shutil.which("db_bench") is None:
+        return "needs db_bench (Debian: apt install rocksdb-tools)"
+    return beds.missing()
 
 
 @dataclass

@@ -159,3 +159,12 @@ def test_files_below_the_root_are_adopted_and_no_others(tmp_path: Path) -> None:
     (tmp_path / "db").mkdir()
     with (tmp_path / "db/table").open("w"), (tmp_path / "other").open("w"):
         assert adopt([os.getpid(), 2**22 + 1], tmp_path / "db") == 1
+
+
+@pytest.mark.parametrize("name", ["readahead_grid", "readahead_phases"])
+def test_the_grid_says_what_it_lacks(name: str, tmp_path: Path) -> None:
+    script = Path(__file__).resolve().parents[3] / "bench/macro" / f"{name}.py"
+    words = [sys.executable, str(script), str(tmp_path / "grid")]
+    # Nothing is in the path.
+    done = subprocess.run(words, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (77, "skipped: needs db_bench (Debian: apt install rocksdb-tools)\n")
