@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -288,6 +289,26 @@ def more_open_files_than_the_tuner_may_hold(bed: Bed, data: Path, log: Path) -> 
     assert json.loads(JOURNAL.read_text())["files"] == []
 
 
+def open_files_of_btrfs_are_found(bed: Bed, data: Path, log: Path) -> None:
+    """stat numbers a subvolume of btrfs unlike the kernel numbers its file system."""
+    if not shutil.which("mkfs.btrfs"):
+        print("no mkfs.btrfs: open_files_of_btrfs_are_found tests nothing")
+        return
+    image, place = log.with_suffix(".image"), log.with_suffix(".mount")
+    place.mkdir()
+    with image.open("wb") as file:
+        file.truncate(128 << 20)
+    subprocess.run(["mkfs.btrfs", "-q", str(image)], check=True, capture_output=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
+    try:
+        (place / "inner").mkdir()
+        assert _native.TuneDevice(str(place / "inner")).target == str(place)
+        with (place / "data").open("wb"):
+            assert len(values(place / "data", os.getpid())) == 1
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
 CASES = [
     follows_and_restores,
     scan_keeps_its_readahead,
@@ -303,6 +324,7 @@ CASES = [
     once_stays_until_restored,
     many_files_that_come_and_go,
     more_open_files_than_the_tuner_may_hold,
+    open_files_of_btrfs_are_found,
     calibrate.refuses_what_it_cannot_do,
     calibrate.leaves_nothing_when_interrupted,
     calibrate.a_model_decides_where_the_rule_would_not,

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a sweep over readahead values needs: the observer, its features, and a device whose value comes back.
 
-use std::os::unix::fs::MetadataExt;
-
 use linnet_tune::bdi::{self, Bdi};
 use linnet_tune::device::{Device, Rivals};
 use linnet_tune::feature::{Features, NAMES};
 use linnet_tune::host::Host;
 use linnet_tune::journal::{Journal, Lock};
-use linnet_tune::mounts::Dev;
 use linnet_tune::observe::{self, Counts, NUMBERS, Observer};
+use linnet_tune::openfile::FileId;
 use linnet_tune::rule::{DEFAULT_KIB, Decider, LADDER_KIB, Rule};
 use linnet_tune::tuner::{Options, only_dev};
 use linnet_tune::{Error, recover};
@@ -108,8 +106,9 @@ impl PyTuneDevice {
         let host = host(root);
         let all = bdi::list(&host);
         let bdi = bdi::find(&host, &all, name).or_else(|error| {
-            let below = std::fs::metadata(host.path(name)).ok().filter(std::fs::Metadata::is_dir);
-            let found = below.and_then(|place| bdi::of_files(&all, Dev::from_stat(place.dev())).cloned());
+            let below = Some(host.path(name)).filter(|place| place.is_dir());
+            let place = below.and_then(|place| FileId::at(&place).ok());
+            let found = place.and_then(|place| bdi::of_files(&all, place.dev).cloned());
             found.ok_or(error)
         });
         Ok(PyTuneDevice { bdi: bdi.map_err(refused)?, host, held: None })

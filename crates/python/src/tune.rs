@@ -9,7 +9,6 @@ use linnet_tune::event::Event;
 use linnet_tune::host::Host;
 use linnet_tune::journal::{Journal, Lock};
 use linnet_tune::model::Model;
-use linnet_tune::mounts::Dev;
 use linnet_tune::nfs::tune::NfsOptions;
 use linnet_tune::observe;
 use linnet_tune::openfile::{Descriptor, FileId};
@@ -175,9 +174,7 @@ pub fn tune_restore(root: Option<&str>) -> PyResult<Restored> {
 /// Who has a file open: process, descriptor, its readahead in KiB, and why a tuner would leave it alone, if it would.
 #[pyfunction]
 pub fn tune_open_files(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Vec<OpenFile>> {
-    use std::os::unix::fs::MetadataExt;
-    let metadata = std::fs::metadata(&path).map_err(|error| errors::file(&path, error))?;
-    let file = FileId { dev: Dev::from_stat(metadata.dev()), inode: metadata.ino() };
+    let file = FileId::at(&path).map_err(refused)?;
     let look = || {
         let host = Host::default();
         let mut observer = observe::lister()?;

@@ -6,15 +6,16 @@
 //! takes some microseconds, in which a file that somebody opens inherits the value. NORMAL also takes back what the
 //! owner advised; therefore files with advice are never touched (`Descriptor::advice`).
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 
-use rustix::fs::{Advice, fadvise, fstat};
+use rustix::fs::{Advice, Mode, OFlags, fadvise, fstat, open};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::journal::{FileEntry, Journal, process_started};
-use crate::mounts::Dev;
+use crate::mounts::{Dev, mounts};
 
 /// f_mode: the owner advised RANDOM.
 pub(crate) const MODE_RANDOM: u32 = 0x1000;
@@ -29,6 +30,22 @@ pub struct FileId {
     pub dev: Dev,
     /// The file in it.
     pub inode: u64,
+}
+
+impl FileId {
+    /// The file at a path. stat numbers each subvolume of btrfs like a file system; what is mounted has the number.
+    pub fn at(path: &Path) -> Result<FileId> {
+        let failed =
+            |error: rustix::io::Errno| Error::File { path: path.to_owned(), doing: "look at", source: error.into() };
+        let open = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).map_err(failed)?;
+        let stat = fstat(&open).map_err(failed)?;
+        let host = Host::default();
+        let info = host.text(format!("/proc/self/fdinfo/{}", open.as_raw_fd())).unwrap_or_default();
+        let id: Option<u32> = info.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+        let mount = id.and_then(|id| mounts(&host, "self").into_iter().find(|mount| mount.id == id));
+        let dev = mount.map_or_else(|| Dev::from_stat(stat.st_dev), |mount| mount.dev);
+        Ok(FileId { dev, inode: stat.st_ino })
+    }
 }
 
 /// True for the value that the owner's advice SEQUENTIAL gives a file of a device with `device_kib`.
