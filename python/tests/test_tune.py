@@ -2,6 +2,7 @@
 """`linnet tune` without root: the doctor and `restore` on an imitated machine, and what the tuner refuses."""
 
 import json
+import signal
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,8 @@ def test_restore_leaves_what_somebody_else_set(machine: Path) -> None:
         (["--once", "--watch"], "one of --once and --watch"),
         (["--model", "oracle"], "is not a file"),
         (["--scope", "everything"], "--scope"),
+        (["--device", ""], "leave it out for all"),
+        (["--cgroup", ""], "leave it out for all"),
     ],
 )
 def test_wrong_settings_are_refused(words: list[str], said: str) -> None:
@@ -111,6 +114,26 @@ def test_a_model_that_is_none_is_refused_with_its_file(tmp_path: Path) -> None:
     file.write_bytes(b"no model at all" * 20)
     with pytest.raises(_native.TuneError, match=r"m\.linnet: model file, byte 0: not a model file"):
         _native.tune_readahead(lambda _: False, dry_run=True, model=file)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_a_tuner_in_order(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with tune_cli.stopping() as stopped:
+        assert stopped() is None
+        signal.raise_signal(number)
+        assert stopped() == number
+    assert signal.getsignal(number) is before
+
+
+def test_nohup_outlives_its_terminal() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with tune_cli.stopping() as stopped:
+            signal.raise_signal(signal.SIGHUP)
+            assert stopped() is None
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_what_the_callback_raises_comes_out() -> None:

@@ -34,8 +34,8 @@ JOURNAL = Path("/run/linnet/tune/journal.json")
 
 
 def follows_and_restores(bed: Bed, data: Path, log: Path) -> None:
-    """A random reader gets 8 KiB, a scan the default again; the end and SIGINT put everything back."""
-    for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, 130)):
+    """A random reader gets 8 KiB, a scan the default again; signals that end the tuner put everything back."""
+    for number, status in ((signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)):
         with reader(bed, data, "random") as process:
             with tuner(bed, log) as running:
                 wait("8 KiB on the open file", settled(data, process.pid, 8))

@@ -124,6 +124,10 @@ def readahead(
 
     Example: [bold]linnet tune readahead --device /dev/nvme0n1 --dry-run[/]
     """
+    for name, value in (("--device", device), ("--cgroup", cgroup)):
+        # A script's variable that is not set must not mean everything.
+        if value == "":
+            raise typer.BadParameter("is empty; leave it out for all", param_hint=name)
     file = model_file(once, watch, model)
 
     def start(tell: Tell) -> None:
@@ -184,7 +188,7 @@ def model_file(once: bool, watch: bool, model: str) -> Path | None:
 
 
 def until_stopped(start: Callable[[Tell], None], json: bool) -> None:
-    """Runs a tuner and prints its events until Ctrl-C or SIGTERM."""
+    """Runs a tuner and prints its events until Ctrl-C, SIGTERM or the end of its terminal."""
     with stopping() as stopped:
 
         def tell(line: str | None) -> bool:
@@ -203,18 +207,23 @@ def until_stopped(start: Callable[[Tell], None], json: bool) -> None:
 
 @contextmanager
 def stopping() -> Iterator[Callable[[], int | None]]:
-    """Ctrl-C and SIGTERM end the tuner in order: it puts back what it changed. Gives which of them came."""
+    """These signals end the tuner in order: it puts back what it changed. Gives which of them came."""
     came: list[int] = []
 
     def note(number: int, _frame: FrameType | None) -> None:
         came.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, *hangup())}
     try:
         yield lambda: came[0] if came else None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def hangup() -> list[signal.Signals]:
+    """The signal that comes when the terminal goes, unless nohup has it ignored."""
+    return [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
 
 
 def show_event(event: dict[str, Any]) -> None:

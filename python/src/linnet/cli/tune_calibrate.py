@@ -15,6 +15,7 @@ from linnet import _native
 from linnet._native import TuneError
 from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import Bars, console, destination, percent, print_json, table, warn
+from linnet.cli.tune import hangup
 from linnet.files import whole_file
 from linnet.readahead import fitting, memory
 from linnet.readahead.patterns import FULL, QUICK
@@ -67,8 +68,9 @@ def calibrate(
     patterns = QUICK if quick else FULL
     rounds = rounds or (QUICK_ROUNDS if quick else FULL_ROUNDS)
     seconds = seconds or (QUICK_SECONDS if quick else FULL_SECONDS)
-    # SIGTERM ends a calibration as Ctrl-C does: what is open below is put back.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # These end a calibration as Ctrl-C does: what is open below is put back.
+    for number in (signal.SIGTERM, *hangup()):
+        signal.signal(number, signal.default_int_handler)
     target = _native.TuneDevice(device)
     place = where(target, device, directory)
     with whole_file(out) as file, Bars() as bars:
