@@ -154,7 +154,7 @@ impl Device {
             self.standing_kib = None;
         }
         (self.written_kib, self.asked_kib) = (None, None);
-        self.not_before = Some(now + wait);
+        self.not_before = Some(now.saturating_add(wait));
         self.decided = !comes_back;
         journal.forget_device(&self.knob);
         journal.save()?;
@@ -272,6 +272,15 @@ mod tests {
         assert!(!m.device.restore(&mut m.journal).expect("theirs stays"));
         assert_eq!((m.stands(), m.device.original_kib()), (256, 256));
         assert!(Journal::open(&m.host).expect("journal").is_empty(), "a crash now must not undo their value");
+    }
+
+    #[test]
+    fn a_decision_may_stand_for_ever() {
+        let mut m = machine(128, Rivals::Auto);
+        m.device.backoff = Duration::MAX;
+        m.host.write(KNOB, "256").expect("the administrator writes");
+        assert!(matches!(m.device.look(at(10), &mut m.journal), Ok(Found::Changed { kib: 256, .. })));
+        assert!(m.device.is_decided(at(1_000_000)));
     }
 
     #[test]

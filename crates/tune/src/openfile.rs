@@ -103,7 +103,7 @@ pub struct Change {
 pub struct Outcome {
     /// Changes that were made.
     pub done: usize,
-    /// Files that were closed, or whose process ended, in the meantime: nothing to do.
+    /// Files that were closed, or whose process or device went away, in the meantime: nothing to do.
     pub gone: usize,
     /// What the system refused, in words.
     pub refused: Vec<String>,
@@ -149,6 +149,11 @@ pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -
     // Equal values together: each value is written to the device once.
     let mut sorted: Vec<&Change> = changes.iter().collect();
     sorted.sort_by_key(|change| change.kib);
+    if !host.has(knob) {
+        // The device went away, and its files with it.
+        outcome.gone = sorted.len();
+        return Ok(outcome);
+    }
     for some in sorted.chunks(HELD_MAX) {
         set_some(host, knob, some, journal, &mut outcome)?;
         if outcome.rival_kib.is_some() {
@@ -334,6 +339,24 @@ mod tests {
         assert_eq!((noted.files.len(), noted.files[0].original_kib, noted.files[0].written_kib), (1, 128, 8));
         assert_eq!(crate::putback::restore(&host, &mut journal).expect("restored").files, 1);
         assert!(Journal::open(&host).expect("journal").is_empty());
+    }
+
+    #[test]
+    fn files_of_a_device_that_went_away_are_gone() {
+        let root = tempfile::tempdir().expect("a directory");
+        let host = Host::below(root.path());
+        let own = std::process::id();
+        let stat = std::fs::read_to_string(format!("/proc/{own}/stat")).expect("our own process");
+        host.replace(format!("/proc/{own}/stat"), &stat).expect("written");
+        let mut journal = Journal::open(&host).expect("empty");
+        let open = std::fs::File::open("/proc/self/exe").expect("our own program");
+        let mut d = descriptor();
+        d.file.inode = std::os::unix::fs::MetadataExt::ino(&open.metadata().expect("metadata"));
+        d.fd = u32::try_from(std::os::fd::AsRawFd::as_raw_fd(&open)).expect("positive");
+        let changes = [Change { descriptor: d, kib: 8 }];
+        let outcome = set(&host, "/sys/class/bdi/8:0/read_ahead_kb", &changes, &mut journal).expect("no error");
+        assert_eq!((outcome.done, outcome.gone), (0, 1));
+        assert!(journal.is_empty());
     }
 
     #[test]

@@ -40,20 +40,21 @@ pub struct Restored {
 }
 
 /// Puts the values of all files in the journal back, as far as they are still open. An entry leaves the journal when its
-/// file has its value, or is gone: what an error or a signal interrupts can be done again.
+/// file has its value, or is gone: what an error or a signal interrupts can be done again. What one device refuses keeps
+/// no other one's files waiting; the last error is given.
 pub fn restore(host: &Host, journal: &mut Journal) -> Result<Restored> {
     let mut restored = Restored::default();
     journal.files.retain(|entry| host.has(&entry.knob) && process_started(host, entry.process) == Some(entry.started));
     // In the order of the values, so that each is written to a device once.
     let mut left = journal.files.clone();
     left.sort_by(|a, b| (&a.knob, a.original_kib).cmp(&(&b.knob, b.original_kib)));
+    let mut problem = None;
     for of_knob in left.chunk_by(|a, b| a.knob == b.knob) {
-        for some in of_knob.chunks(HELD_MAX) {
-            put_back(host, some, journal, &mut restored)?;
-        }
+        let all = of_knob.chunks(HELD_MAX).try_for_each(|some| put_back(host, some, journal, &mut restored));
+        problem = all.err().or(problem);
     }
     journal.save()?;
-    Ok(restored)
+    problem.map_or(Ok(restored), Err)
 }
 
 /// Puts files of one device back. Somebody who writes the device's value in the middle only delays that.
@@ -106,6 +107,36 @@ mod tests {
     const FILE: FileId = FileId { dev: Dev { major: 254, minor: 1 }, inode: 12 };
     const DESCRIPTOR: Descriptor =
         Descriptor { file: FILE, cgroup: 1, process: 0, fd: 3, mode: 0x1f, flags: 0, value_kib: 128 };
+
+    #[test]
+    fn what_one_device_refuses_keeps_no_files_of_others_waiting() {
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::MetadataExt;
+        let root = tempfile::tempdir().expect("a directory");
+        let mut host = Host::below(root.path());
+        host.stuck = Some("/sys/a");
+        let own = std::process::id();
+        let stat = std::fs::read_to_string(format!("/proc/{own}/stat")).expect("our own process");
+        host.replace(format!("/proc/{own}/stat"), &stat).expect("written");
+        let file = std::fs::File::open("/proc/self/exe").expect("our own program");
+        let inode = file.metadata().expect("metadata").ino();
+        let fd = u32::try_from(file.as_raw_fd()).expect("positive");
+        if !matches!(duplicate(own, fd, inode), Ok(Some(_))) {
+            eprintln!("skipped: pidfd_getfd on ourselves is refused here");
+            return;
+        }
+        let mut journal = Journal::open(&host).expect("empty");
+        for name in ["a", "b"] {
+            host.replace(format!("/sys/{name}"), "128").expect("written");
+            let (started, knob) = (process_started(&host, own).expect("we run"), format!("/sys/{name}"));
+            let (dev, original_kib, written_kib) = (FILE.dev, 64, 8);
+            journal.files.push(FileEntry { process: own, started, fd, dev, inode, knob, original_kib, written_kib });
+        }
+        let error = restore(&host, &mut journal).expect_err("one refuses").to_string();
+        assert!(error.contains("/sys/a: cannot write"), "{error}");
+        let left: Vec<&str> = journal.files.iter().map(|entry| &entry.knob[..]).collect();
+        assert_eq!(left, ["/sys/a"]);
+    }
 
     #[test]
     fn what_the_owner_advised_since_stands_and_a_copy_of_ours_is_found() {

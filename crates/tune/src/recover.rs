@@ -42,15 +42,16 @@ pub fn recover(host: &Host, journal: &mut Journal) -> Result<Recovered> {
         }
         journal.forget_device(&entry.knob);
     }
-    let files = putback::restore(host, journal)?;
-    recovered.files = files.files;
-    recovered.refused.extend(files.refused);
+    let files = putback::restore(host, journal);
     while let Some(point) = journal.mounts.last().map(|entry| entry.point.clone()) {
         if overmount::take_off(host, journal, &point) {
             recovered.mounts.push(point);
         }
     }
     journal.save()?;
+    let files = files?;
+    recovered.files = files.files;
+    recovered.refused.extend(files.refused);
     Ok(recovered)
 }
 
