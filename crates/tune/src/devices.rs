@@ -126,14 +126,14 @@ impl Devices {
     }
 
     /// Puts every value back, whatever happens to others; the last error is given.
-    pub(crate) fn restore(&mut self, journal: &mut Journal, tell: &mut dyn FnMut(&Event)) -> Result<()> {
+    pub(crate) fn restore(&mut self, journal: &mut Journal, bdis: &[Bdi], tell: &mut dyn FnMut(&Event)) -> Result<()> {
         let mut problem = None;
         for (name, whole) in &mut self.0 {
             match whole.device.restore(journal) {
                 Ok(true) => {
                     let to_kib = Some(whole.device.original_kib());
                     let why = "the end: its value from before";
-                    tell(&Event { to_kib, applied: true, ..Event::note("restore", name.clone(), why) });
+                    tell(&Event { to_kib, applied: true, ..Event::note("restore", target(bdis, name), why) });
                 }
                 Ok(false) => {}
                 Err(error) => problem = Some(error),

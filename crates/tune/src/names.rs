@@ -110,6 +110,13 @@ impl Names {
             || self.group(id).split([' ', ',']).any(|word| word == wanted)
     }
 
+    /// True where there is a group that `wanted` means.
+    pub fn has_group(&mut self, wanted: &str) -> bool {
+        self.read_groups();
+        let all: Vec<u64> = self.groups.keys().copied().collect();
+        all.into_iter().any(|id| self.group_is(id, wanted))
+    }
+
     /// The path of an open file as this machine's root sees it, and the name of the process.
     pub fn file(&self, process: u32, fd: u32, ours: &[Mount]) -> (Option<String>, String) {
         let command = self.host.text(format!("/proc/{process}/comm")).unwrap_or_default();
@@ -156,5 +163,6 @@ mod tests {
         assert!(names.group_is(id(&groups[3]), "/plain") && !names.group_is(id(&groups[3]), "/pla"));
         assert!(names.group_is(id(&groups[1]), "prod/web-0"));
         assert!(names.group_is(id(&groups[2]), "postgresql.service"));
+        assert!(names.has_group("db") && names.has_group("/plain") && !names.has_group("/pla"));
     }
 }

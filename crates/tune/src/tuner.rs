@@ -186,10 +186,17 @@ impl<'a> Tuner<'a> {
         for limit in &observer.sight().limits {
             tell(&Event::note("note", "", limit.clone()));
         }
+        let mut names = Names::new(host);
+        if let Some(wanted) = options.cgroup.as_ref().filter(|wanted| !names.has_group(wanted)) {
+            let why = format!(
+                "no control group, container or unit is called {wanted} now: until there is one, nothing is tuned"
+            );
+            tell(&Event::note("note", "", why));
+        }
         Ok(Tuner {
             host: host.clone(),
             decider,
-            names: Names::new(host),
+            names,
             files: Files::default(),
             options,
             observer,
@@ -401,7 +408,7 @@ impl<'a> Tuner<'a> {
         // Where descriptors cannot be listed, the journal alone says what is to be put back.
         let _ = self.files.compare(&self.host, self.observer, &mut self.journal);
         let files = putback::restore(&self.host, &mut self.journal);
-        let devices = self.devices.restore(&mut self.journal, &mut |event| {
+        let devices = self.devices.restore(&mut self.journal, &self.bdis, &mut |event| {
             tell(Some(event));
         });
         if let Some(companion) = &mut self.companion {
@@ -517,6 +524,42 @@ mod tests {
             assert!(events[1].why.starts_with("left alone, its owner advised SEQUENTIAL"), "{}", events[1].why);
         }
         assert_eq!(kinds(&events_beside(Reader::Above(512))), ["decision", "rollback"], "opened under another value");
+    }
+
+    #[test]
+    fn a_group_that_is_not_there_is_told_at_the_start() {
+        let (_root, host) = host();
+        host.replace("/sys/fs/cgroup/cgroup.controllers", "io").expect("written");
+        host.replace("/sys/fs/cgroup/web.service/cgroup.procs", "").expect("written");
+        let rule = Rule::default();
+        for (group, said) in [("web.service", false), ("wbe.service", true)] {
+            let mut observer = Readers { sight: Sight::default(), plain_kib: 128 };
+            let options = Options { dry_run: true, cgroup: Some(group.into()), ..Options::default() };
+            let mut notes = Vec::new();
+            let mut tell = |event: &Event| {
+                notes.push(event.why.clone());
+                true
+            };
+            Tuner::start(&host, options, &rule, &mut observer, &mut tell).expect("started");
+            assert_eq!(notes.iter().any(|why| why.contains(&format!("is called {group} now"))), said, "{notes:?}");
+        }
+    }
+
+    #[test]
+    fn a_device_s_value_is_put_back_under_the_name_that_operators_know() {
+        let (_root, host) = host();
+        host.replace("/sys/block/sda/size", "1000").expect("written");
+        let (mut devices, mut journal) = (Devices::default(), Journal::open(&host).expect("empty"));
+        let bdis = bdi::list(&host);
+        let at = Duration::from_secs;
+        let moves = Moves { dry_run: false, alone: true, decider: &Rule::default() };
+        devices.value_of(&host, &bdis[0], at(0), Rivals::Auto, at(600)).expect("a value");
+        devices.count(&bdis[0].name, crate::rule::Class::Random, 1000);
+        let set = devices.set(at(2), &moves, &mut journal, &bdis).expect("set");
+        let mut told = Vec::new();
+        devices.restore(&mut journal, &bdis, &mut |event| told.push(event.clone())).expect("restored");
+        assert_eq!((&set[0].target[..], &told[0].target[..]), ("/dev/sda", "/dev/sda"));
+        assert_eq!((set[0].to_kib, told[0].to_kib), (Some(8), Some(128)));
     }
 
     #[test]
