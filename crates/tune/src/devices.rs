@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::govern::WINDOW;
 use crate::host::Host;
 use crate::journal::Journal;
+use crate::openfile::is_sequential;
 use crate::rule::{Class, DEFAULT_KIB, Decider};
 
 /// The share of what is read that moves a device.
@@ -183,6 +184,10 @@ impl Whole {
             return Ok(None);
         }
         let original = self.device.original_kib();
+        // Files that were opened before would look as if their owners had advised SEQUENTIAL.
+        if !moves.alone && is_sequential(original, to) {
+            return Ok(None);
+        }
         let stands = self.device.expected_kib();
         let mut now_kib = to;
         let applied = if moves.dry_run {

@@ -545,21 +545,36 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_device_s_value_is_put_back_under_the_name_that_operators_know() {
+    /// A device of `original` KiB after a window of random reads: what was told of it, and what is told at the end.
+    fn after_random_reads(original: u32, alone: bool) -> (Vec<Event>, Vec<Event>) {
         let (_root, host) = host();
         host.replace("/sys/block/sda/size", "1000").expect("written");
+        host.replace("/sys/class/bdi/8:0/read_ahead_kb", &original.to_string()).expect("written");
         let (mut devices, mut journal) = (Devices::default(), Journal::open(&host).expect("empty"));
         let bdis = bdi::list(&host);
         let at = Duration::from_secs;
-        let moves = Moves { dry_run: false, alone: true, decider: &Rule::default() };
+        let moves = Moves { dry_run: false, alone, decider: &Rule::default() };
         devices.value_of(&host, &bdis[0], at(0), Rivals::Auto, at(600)).expect("a value");
         devices.count(&bdis[0].name, crate::rule::Class::Random, 1000);
         let set = devices.set(at(2), &moves, &mut journal, &bdis).expect("set");
         let mut told = Vec::new();
         devices.restore(&mut journal, &bdis, &mut |event| told.push(event.clone())).expect("restored");
-        assert_eq!((&set[0].target[..], &told[0].target[..]), ("/dev/sda", "/dev/sda"));
-        assert_eq!((set[0].to_kib, told[0].to_kib), (Some(8), Some(128)));
+        (set, told)
+    }
+
+    #[test]
+    fn a_device_s_value_is_put_back_under_the_name_that_operators_know() {
+        let (set, told) = after_random_reads(65_536, false);
+        assert_eq!((&set[0].target[..], set[0].to_kib), ("/dev/sda", Some(128)));
+        assert_eq!((&told[0].target[..], told[0].to_kib), ("/dev/sda", Some(65_536)));
+    }
+
+    #[test]
+    fn a_device_never_moves_to_half_its_value() {
+        for (original, alone, to) in [(512, false, Some(128)), (256, false, None), (16, true, Some(8))] {
+            let (set, _) = after_random_reads(original, alone);
+            assert_eq!(set.first().and_then(|event| event.to_kib), to, "from {original}");
+        }
     }
 
     #[test]
