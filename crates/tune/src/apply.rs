@@ -101,6 +101,31 @@ fn settable<'a>(
     Ok(free)
 }
 
+/// A file that is about to be set.
+struct Planned {
+    key: Key,
+    event: Event,
+    kib: u32,
+    /// Its descriptors, by process and number.
+    of: Vec<(u32, u32)>,
+}
+
+impl Planned {
+    /// What is told of it. Where the system refused all its descriptors, the file is left alone for a while.
+    fn end(self, now: Duration, track: &mut Track, unset: &Unset) -> Option<Event> {
+        let refused: Vec<&String> = self.of.iter().filter_map(|of| unset.get(of)).collect();
+        let Some(reason) = refused.first().filter(|_| refused.len() == self.of.len()) else {
+            // The governor keeps what it asked for, so that it does not ask again.
+            track.governor.changed(now, self.kib);
+            return (!self.of.is_empty()).then_some(self.event);
+        };
+        track.governor.refused(now, AGAIN);
+        let why = format!("left alone, {reason} ({})", self.event.why);
+        let event = Event { kind: "skip", to_kib: self.event.from_kib, applied: false, why, ..self.event };
+        track.is_news(reason).then_some(event)
+    }
+}
+
 impl Files {
     /// True where a file is read with a value of its owner's.
     pub(crate) fn is_advised(
@@ -134,6 +159,7 @@ impl Files {
         let ours = mounts(context.host, "self");
         let mut events = Vec::new();
         let mut batches: HashMap<String, Vec<Change>> = HashMap::new();
+        let mut planned = Vec::new();
         for (bdi, key, proposal) in proposals {
             let device_kib = bdi.value_kib(context.host).unwrap_or(0);
             let original_kib = originals(&bdi.name).unwrap_or(device_kib);
@@ -149,14 +175,13 @@ impl Files {
                 Ok(free) => free,
                 Err(reason) => {
                     track.governor.refused(now, AGAIN);
-                    if track.skipped.as_ref() != Some(&reason) {
+                    if track.is_news(&reason) {
                         event.kind = "skip";
                         event.to_kib = event.from_kib;
                         event.why = format!("left alone, {reason} ({})", event.why);
                         let any = open.iter().find(|d| key.is_of(d));
                         name(context.names, &mut event, any, key, &ours);
                         events.push(event);
-                        track.skipped = Some(reason);
                     }
                     continue;
                 }
@@ -171,18 +196,23 @@ impl Files {
             event.applied = !context.dry_run;
             let knob = bdi.knob(context.host);
             let kib = bounded(&self.bounds, &knob, proposal.to_kib);
-            if free.iter().any(|d| d.value_kib != kib) {
-                events.push(event);
-            }
-            // The governor keeps what it asked for, so that it does not ask again.
-            track.governor.changed(now, proposal.to_kib);
-            let changes = free.into_iter().filter(|d| d.value_kib != kib);
-            let changes = changes.map(|d| Change { descriptor: d.clone(), kib: proposal.to_kib });
+            let changes: Vec<Change> = free
+                .into_iter()
+                .filter(|d| d.value_kib != kib)
+                .map(|d| Change { descriptor: d.clone(), kib: proposal.to_kib })
+                .collect();
+            let of = changes.iter().map(|change| (change.descriptor.process, change.descriptor.fd)).collect();
             batches.entry(knob).or_default().extend(changes);
+            planned.push(Planned { key, event, kib: proposal.to_kib, of });
         }
-        if !context.dry_run {
-            carry_out(context, &mut self.bounds, &batches, &mut events)?;
+        let mut after = Vec::new();
+        let unset =
+            if context.dry_run { HashMap::new() } else { carry_out(context, &mut self.bounds, &batches, &mut after)? };
+        for plan in planned {
+            let track = context.tracks.get_mut(&plan.key).expect("proposed just now");
+            events.extend(plan.end(now, track, &unset));
         }
+        events.append(&mut after);
         Ok(events)
     }
 
@@ -251,6 +281,7 @@ impl Files {
         }
         let files: Vec<FileId> = wanted.keys().map(|key| key.file).collect();
         let open = context.observer.descriptors(&files)?;
+        let mut tried = Vec::new();
         let mut batches: HashMap<String, Vec<Change>> = HashMap::new();
         for (key, (bdi, kib)) in wanted {
             let device_kib = bdi.value_kib(context.host).unwrap_or(0);
@@ -270,15 +301,28 @@ impl Files {
             }
             let knob = bdi.knob(context.host);
             let stands = bounded(&self.bounds, &knob, kib);
-            let changes = free.into_iter().filter(|d| d.value_kib != stands);
+            let changes: Vec<&Descriptor> = free.into_iter().filter(|d| d.value_kib != stands).collect();
+            tried.extend(changes.iter().map(|d| (key, knob.clone(), (d.process, d.fd))));
+            let changes = changes.into_iter();
             batches.entry(knob).or_default().extend(changes.map(|d| Change { descriptor: d.clone(), kib }));
         }
         let mut events = Vec::new();
-        carry_out(context, &mut self.bounds, &batches, &mut events)?;
+        let unset = carry_out(context, &mut self.bounds, &batches, &mut events)?;
+        let mut news: HashMap<String, String> = HashMap::new();
+        for (key, knob, of) in tried {
+            let track = context.tracks.get_mut(&key).expect("it was wanted");
+            if let Some(why) = unset.get(&of).filter(|why| track.is_news(why)) {
+                news.insert(knob, format!("a file was opened, and {why}"));
+            }
+        }
+        events.extend(news.into_iter().map(|(knob, why)| Event::note("skip", knob, why)));
         self.took = begun.elapsed();
         Ok(events)
     }
 }
+
+/// Files that the system refused, by process and descriptor, and what it said of the first one of their device.
+type Unset = HashMap<(u32, u32), String>;
 
 /// Sets the files of each device, and says what went wrong.
 fn carry_out(
@@ -286,7 +330,8 @@ fn carry_out(
     bounds: &mut Bounds,
     batches: &HashMap<String, Vec<Change>>,
     events: &mut Vec<Event>,
-) -> Result<()> {
+) -> Result<Unset> {
+    let mut unset = Unset::new();
     for (knob, changes) in batches.iter().filter(|(_, changes)| !changes.is_empty()) {
         let outcome = set(context.host, knob, changes, context.journal)?;
         for (asked, stands) in outcome.bounded {
@@ -300,11 +345,11 @@ fn carry_out(
             events.push(Event { to_kib: Some(kib), ..Event::note("rival", knob, why) });
         }
         if let Some(first) = outcome.refused.first() {
-            let why = format!("{} files could not be set; {first}", outcome.refused.len());
-            events.push(Event::note("skip", knob, why));
+            let why = format!("it cannot be set: {first}");
+            unset.extend(outcome.unset.into_iter().map(|of| (of, why.clone())));
         }
     }
-    Ok(())
+    Ok(unset)
 }
 
 fn name(names: &mut Names, event: &mut Event, open: Option<&Descriptor>, key: Key, ours: &[Mount]) {

@@ -107,6 +107,8 @@ pub struct Outcome {
     pub gone: usize,
     /// What the system refused, in words.
     pub refused: Vec<String>,
+    /// The files that it refused, by process and descriptor.
+    pub unset: Vec<(u32, u32)>,
     /// Somebody else wrote the device's value meanwhile: theirs stands.
     pub rival_kib: Option<u32>,
     /// Values that the device does not take, and those that files got instead.
@@ -164,7 +166,7 @@ pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -
 }
 
 fn set_some(host: &Host, knob: &str, changes: &[&Change], journal: &mut Journal, outcome: &mut Outcome) -> Result<()> {
-    let mut held = Vec::new();
+    let (mut held, mut of) = (Vec::new(), Vec::new());
     for change in changes {
         let Descriptor { process, fd, file, value_kib, .. } = change.descriptor;
         let Some(started) = process_started(host, process) else {
@@ -174,6 +176,7 @@ fn set_some(host: &Host, knob: &str, changes: &[&Change], journal: &mut Journal,
         match duplicate(process, fd, file.inode) {
             Ok(Some(copy)) => {
                 held.push(Held { kib: change.kib, copy, done: false });
+                of.push((process, fd));
                 let entry = FileEntry {
                     process,
                     started,
@@ -187,10 +190,19 @@ fn set_some(host: &Host, knob: &str, changes: &[&Change], journal: &mut Journal,
                 journal.note_file(entry);
             }
             Ok(None) => outcome.gone += 1,
-            Err(error) => outcome.refused.push(format!("process {process}, descriptor {fd}: {error}")),
+            Err(error) => {
+                outcome.refused.push(format!("process {process}, descriptor {fd}: {error}"));
+                outcome.unset.push((process, fd));
+            }
         }
     }
-    give(host, knob, &mut held, journal, outcome)
+    let refused = outcome.refused.len();
+    let given = give(host, knob, &mut held, journal, outcome);
+    // Those that somebody's value kept from being set are set at the next look.
+    if outcome.refused.len() > refused {
+        outcome.unset.extend(held.iter().zip(of).filter(|(file, _)| !file.done).map(|(_, of)| of));
+    }
+    given
 }
 
 /// Gives each file its value. They are in the order of their values.

@@ -109,6 +109,15 @@ impl Track {
     pub(crate) fn new(now: Duration, kib: u32) -> Track {
         Track { governor: Governor::new(now, kib), seen: now, skipped: None, corrected: false, rested: false }
     }
+
+    /// True where this reason for leaving the file alone has not just been told. From now on it has.
+    pub(crate) fn is_news(&mut self, reason: &str) -> bool {
+        let is_news = self.skipped.as_deref() != Some(reason);
+        if is_news {
+            self.skipped = Some(reason.to_owned());
+        }
+        is_news
+    }
 }
 
 /// What was read of a file since the last look.
@@ -524,6 +533,53 @@ mod tests {
             assert!(events[1].why.starts_with("left alone, its owner advised SEQUENTIAL"), "{}", events[1].why);
         }
         assert_eq!(kinds(&events_beside(Reader::Above(512))), ["decision", "rollback"], "opened under another value");
+    }
+
+    /// Open files that no value can be given to.
+    struct Refusing(Sight, Descriptor);
+
+    impl Observer for Refusing {
+        fn sight(&self) -> &Sight {
+            &self.0
+        }
+        fn look(&mut self) -> Result<Vec<Sample>> {
+            Ok(Vec::new())
+        }
+        fn descriptors(&mut self, _: &[FileId]) -> Result<Vec<Descriptor>> {
+            Ok(vec![self.1.clone()])
+        }
+        fn lost(&self) -> Result<u64> {
+            Ok(0)
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_set_is_told_once_and_not_as_set() {
+        use std::os::fd::AsRawFd;
+        let (_root, host) = host();
+        let process = std::process::id();
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("our own process");
+        host.replace(format!("/proc/{process}/stat"), &stat).expect("written");
+        // Advice for a pipe is refused.
+        let (pipe, _end) = std::io::pipe().expect("a pipe");
+        let file = FileId { dev: DEV, inode: rustix::fs::fstat(&pipe).expect("its number").st_ino };
+        let fd = u32::try_from(pipe.as_raw_fd()).expect("positive");
+        let open = Descriptor { file, cgroup: 1, process, fd, mode: 0x1f, flags: 0, value_kib: 128 };
+        let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+        let mut observer = Refusing(sight, open);
+        let options = Options { scope: Scope::Files, ..Options::default() };
+        let rule = Rule::default();
+        let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+        let mut events = Vec::new();
+        for look in 4..100 {
+            let samples = [Sample { file, ..random(Reader::Own, 200, 32) }];
+            events.extend(tuner.tick(Duration::from_millis(250 * look), &samples).expect("a look"));
+        }
+        assert_eq!(kinds(&events), ["skip"], "{events:?}");
+        let skip = &events[0];
+        assert_eq!((skip.applied, skip.from_kib, skip.to_kib), (false, Some(128), Some(128)));
+        assert!(skip.why.starts_with("left alone, it cannot be set: "), "{}", skip.why);
+        assert_eq!(host.number::<u32>("/sys/class/bdi/8:0/read_ahead_kb").expect("a number"), 128);
     }
 
     #[test]
