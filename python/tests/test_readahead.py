@@ -234,3 +234,17 @@ def test_the_command_refuses_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_pa
     result = CliRunner().invoke(app, ["tune", "calibrate", "/dev/x", "-o", out])
     assert isinstance(result.exception, TuneError) and "needs root" in str(result.exception)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_control_group_that_vanishes_is_told_in_one_line(tmp_path: Path) -> None:
+    class Device:
+        def set(self, kib: int) -> int:
+            return kib
+
+        def put_back(self) -> None:
+            pass
+
+    with (tmp_path / "scratch").open("w+b") as file:
+        bench = sweep.Bench(Device(), None, file.fileno(), tmp_path / "gone")  # type: ignore[arg-type]
+        with pytest.raises(TuneError, match=r"^the reader did not start: FileNotFoundError: .*gone/cgroup.procs'$"):
+            bench.run(QUICK[0], 8, 0.1, 0)

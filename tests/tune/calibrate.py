@@ -84,11 +84,11 @@ def a_model_decides_where_the_rule_would_not(bed: Bed, data: Path, log: Path) ->
 
 
 def leaves_nothing_when_interrupted(bed: Bed, data: Path, log: Path) -> None:
-    """Ctrl-C and SIGTERM in the middle of a run, and SIGKILL, after which the next start cleans up."""
+    """Signals that end a calibration in the middle of a run, and SIGKILL, after which the next start cleans up."""
     model = log.with_suffix(".linnet")
     before = free_bytes(bed)
     words = [str(LINNET), "tune", "calibrate", bed.device, "-o", str(model), *SHORT]
-    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGKILL, -9)):
+    for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 130), (signal.SIGHUP, 130), (signal.SIGKILL, -9)):
         process = bed.start(words, limited=False)
         end = time.monotonic() + 30
         while time.monotonic() < end and not list(GROUPS.glob("**/linnet-calibrate-*/cgroup.procs")):

@@ -202,7 +202,8 @@ class Bench:
             return "it did not answer"
         if reader.returncode == -9:
             return "killed, perhaps for memory; see the kernel log"
-        return said.strip()[-300:] or f"status {reader.returncode}"
+        # The last line of a traceback names the error.
+        return said.strip().rpartition("\n")[2][-300:] or f"status {reader.returncode}"
 
 
 def sweep(
