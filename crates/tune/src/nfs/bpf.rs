@@ -13,7 +13,7 @@ use crate::host::Host;
 use crate::mounts::Dev;
 use crate::nfs::rpc::{Cell, Rpcs};
 use crate::nfs::tracefs::offsets;
-use crate::observe::{causes, refused};
+use crate::observe::{causes, not_seen, refused};
 use crate::openfile::FileId;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/nfs.bpf.o"));
@@ -84,10 +84,10 @@ impl RpcObserver {
         let mut limits = Vec::new();
         let reclaim = reclaim.and_then(|_| attach(&mut ebpf, "vmscan", "mm_vmscan_lru_shrink_inactive", "nfs_reclaim"));
         if let Err(error) = reclaim {
-            limits.push(format!("not seen: pages that the machine reclaims; {error}"));
+            limits.push(not_seen("pages that the machine reclaims", &[error]));
         }
         if let Err(error) = attach_pages(&mut ebpf, &btf) {
-            limits.push(format!("not seen: the order in which pages enter the page cache; {error}"));
+            limits.push(not_seen("the order in which pages enter the page cache", &[error]));
         }
         Ok(RpcObserver { ebpf, known: HashMap::new(), reclaimed: 0, looked: Instant::now(), limits })
     }

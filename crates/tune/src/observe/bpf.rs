@@ -123,6 +123,15 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     lines[lines.len().saturating_sub(4)..].join(" | ")
 }
 
+/// What is not seen and why. The observer runs all the same, so its errors' words for that are left out.
+pub(crate) fn not_seen(what: &str, reasons: &[Error]) -> String {
+    let reasons = reasons.iter().map(|error| match error {
+        Error::Observer { what } => what.clone(),
+        other => other.to_string(),
+    });
+    format!("not seen: {what}; {}", reasons.collect::<Vec<_>>().join("; "))
+}
+
 fn load(only: Option<Dev>, last_is_end: bool, btf: &Btf) -> Result<Ebpf> {
     let only = only.map_or(0, Dev::to_kernel);
     let last_is_end = u32::from(last_is_end);
@@ -199,10 +208,10 @@ impl Bpf {
                 return Err(error);
             }
             if program.starts_with("ra_") {
-                sight.limits.push(format!("not seen: {what}; {error}"));
+                sight.limits.push(not_seen(what, &[error]));
             } else if let Err(other) = attach_function(&mut ebpf, program, &btf) {
                 sight.demands &= !DEMANDS.contains(&program);
-                sight.limits.push(format!("not seen: {what}; {error}; {other}"));
+                sight.limits.push(not_seen(what, &[error, other]));
             }
         }
         Ok(Bpf::with_iterator(ebpf, sight, &btf))
@@ -417,4 +426,15 @@ pub fn event_cost(rounds: usize, reads: u32) -> Result<EventCost> {
         ours = ours.min(with("get_pages")?);
     }
     Ok(EventCost { bare_ns: bare, empty_ns: empty - bare, ours_ns: ours - bare })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_seen_is_no_reason_not_to_run() {
+        let text = not_seen("which pages read() demands", &[refused("a: no such type"), refused("b: not allowed")]);
+        assert_eq!(text, "not seen: which pages read() demands; a: no such type; b: not allowed");
+    }
 }

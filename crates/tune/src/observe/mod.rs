@@ -12,7 +12,7 @@ pub use coarse::Coarse;
 #[cfg(feature = "bpf")]
 pub use bpf::{Bpf, EventCost, event_cost};
 #[cfg(feature = "bpf")]
-pub(crate) use bpf::{causes, refused};
+pub(crate) use bpf::{causes, not_seen, refused};
 
 use crate::error::{Error, Result};
 use crate::mounts::Dev;
