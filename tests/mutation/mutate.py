@@ -4,8 +4,9 @@
 A mutant swaps an operator, moves a number by one, or drops a statement. It survives if all these pass: the Rust tests
 of ``crates/core`` and ``crates/array``, and the C checks of its unit, which are the golden vectors and the
 device-mapper target in user space for what decides about an I/O, and others for the rest. The cheapest of them run
-first. A survivor is a finding unless ``argued.txt`` says why no check can tell it apart. Mutants are drawn by a seed,
-which is printed first. Exit status: 0 if every survivor is argued, 1 if not, 77 if the checks fail without a mutant.
+first, and of those that cost alike the ones that noticed most mutants of the file. A survivor is a finding unless
+``argued.txt`` says why no check can tell it apart. Mutants are drawn by a seed, which is printed first. Exit status: 0
+if every survivor is argued, 1 if not, 77 if the checks fail without a mutant.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from common import (
     ends_well,
     numbered,
 )
-from linked import CannotBuildError, Library, RustTests
+from linked import CannotBuildError, Checks, Library
+from programs import compiled
 
 # Units that decide what happens to an I/O: the default.
 UNITS = [
@@ -146,16 +148,17 @@ def copy_core(to: Path) -> None:
 class Gate:
     """What came of the mutants so far."""
 
-    def __init__(self, work: Path, stub: bool, rust: bool) -> None:
+    def __init__(self, work: Path, stub: bool, rust: bool, quick: bool) -> None:
         """Compile the Rust tests and, in the copy, the core."""
-        self.work, self.stub, self.rust = work, stub, None
+        self.work, self.stub, self.quick, self.rust = work, stub, quick, None
         self.reasons = argued()
         self.noticed: dict[str, Counter[str]] = {}
         self.survivors = self.excused = 0
         self.limits: dict[str, tuple[float, int]] = {}
         if rust:
-            self.rust, self.library = RustTests(), Library(work / "core", work / "lib")
-            # The first run of each test sets its limit.
+            self.library = Library(work / "core", work / "lib")
+            self.rust = Checks(compiled(work / "core", work / "lib"))
+            # The first run of each sets its limit.
             failing = self.rust.measure(work / "lib", CLEAN_SECONDS_MAX)
             if failing:
                 raise CannotBuildError(f"{failing} fails")
@@ -175,21 +178,22 @@ class Gate:
 
     def notices(self, mutant: Mutant) -> str | None:
         """The check that notices the mutant, which is in the copy: the first by cost."""
-        seconds, cpu_seconds = self.limit(mutant.path.stem)
+        name, lib = mutant.path.name, self.work / "lib"
         if self.rust:
-            if not self.library.make(self.library.of(mutant.path.name), SECONDS_MIN):
+            if not self.library.make(self.library.of(name), SECONDS_MIN):
                 return "compiler"
-            failing = self.rust.short(self.work / "lib", seconds)
-            if failing:
+            failing = self.rust.failing(name, lib, SECONDS_MIN, long=False)
+            if failing or self.quick:
                 return failing
-        failing = noticing(self.work, mutant.path.stem, self.stub, seconds, cpu_seconds)
+        failing = noticing(self.work, mutant.path.stem, self.stub, *self.limit(mutant.path.stem))
         if failing or not self.rust:
             return failing
-        return self.rust.long(self.work / "lib", seconds)
+        return self.rust.failing(name, lib, SECONDS_MIN, long=True)
 
     def attempt(self, mutant: Mutant, told: bool) -> None:
         """Try one, and print it if it survives or is to be told of."""
-        self.limit(mutant.path.stem)
+        if not self.quick:
+            self.limit(mutant.path.stem)
         target = self.work / "core" / mutant.path.name
         whole = target.read_text()
         target.write_text(mutant.text)
@@ -235,6 +239,7 @@ def main() -> int:
     )
     parser.add_argument("--no-stub", action="store_true", help="without the device-mapper target in user space")
     parser.add_argument("--no-rust", action="store_true", help="without the Rust tests")
+    parser.add_argument("--quick", action="store_true", help="only what needs no make and takes less than two seconds")
     wanted = parser.parse_args()
     end_with_children()
     every = []
@@ -245,13 +250,14 @@ def main() -> int:
     if wanted.at:
         every = [m for m in every if f"{m.path.name.removesuffix('.c')}:{m.line}" in wanted.at]
     count = len(every) if wanted.at else min(wanted.count or len(every), len(every))
-    drawn = random.Random(wanted.seed).sample(every, count)
+    # All of them in the order of the units: the first that are named are the first to be known.
+    drawn = every if count == len(every) else random.Random(wanted.seed).sample(every, count)
     print(f"seed {wanted.seed}: {count} of {len(every)} mutants of {' '.join(wanted.units)}", flush=True)
     with tempfile.TemporaryDirectory(prefix="linnet-mutate-") as folder:
         work = Path(folder)
         copy_core(work)
         try:
-            gate = Gate(work, not wanted.no_stub, not wanted.no_rust)
+            gate = Gate(work, not wanted.no_stub, not wanted.no_rust, wanted.quick)
             try:
                 for number, mutant in enumerate(drawn, 1):
                     gate.attempt(mutant, told=wanted.at is not None)
