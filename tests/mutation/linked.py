@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,8 @@ SETS = {
 LITTLE, LONG_SECONDS = 0.05, 2.0
 # A test that fails is known sooner, and the processor has others to serve.
 ONE_THREAD = {"RUST_TEST_THREADS": "1"}
+TOLD = "LINNET_REACHED"
+"""The file to which a process appends the names of the units that it reaches."""
 KINDS = {"module", "integer", "tune", "fpu", "float"}
 
 
@@ -35,11 +38,11 @@ class CannotBuildError(Exception):
 
 
 class Library:
-    """The core of one directory as a shared library."""
+    """The core of one directory as a shared library, and C programs that use it."""
 
-    def __init__(self, core: Path, to: Path) -> None:
-        """Compile all of it; ``to`` is a directory for what is compiled."""
-        self.core, self.to = core, to
+    def __init__(self, core: Path, to: Path, programs: Mapping[str, list[Path]]) -> None:
+        """Compile all of it; ``to`` is a directory for what is compiled. Programs are names with their sources."""
+        self.core, self.to, self.file = core, to, to / f"lib{NAME}.so"
         to.mkdir(parents=True, exist_ok=True)
         self.commands: dict[str, list[str]] = {}
         lines = (core / "UNITS").read_text().splitlines()
@@ -52,6 +55,12 @@ class Library:
             for own, flags in SETS.items() if symbol and os.uname().machine == "x86_64" else ():
                 self._add(core / f"{name}.c", f"{name}-{own}", [*flags, f"-D{symbol[0].upper()}={symbol[0]}_{own}"])
         self._add(ROOT / "crates/core/src/inline.c", "inline", [])
+        self.linked = list(self.commands)
+        self.programs: dict[str, list[str]] = {}
+        for program, sources in programs.items():
+            self.programs[program] = [f"{program}-{source.stem}" for source in sources]
+            for source in sources:
+                self._add(source, f"{program}-{source.stem}", [])
         self.reads = {name: self._reads(command) for name, command in self.commands.items()}
         self.stale = set(self.commands)
         """What belongs to another state of the sources."""
@@ -79,8 +88,15 @@ class Library:
         names, self.stale = self.stale | names, set()
         if not all(ends_well(self.commands[name], seconds) for name in sorted(names)):
             return False
-        objects = [str(self._object(name)) for name in self.commands]
-        return bool(ends_well(["cc", "-shared", *objects, "-o", str(self.to / f"lib{NAME}.so")], seconds))
+        links = [["cc", "-shared", *self._objects(self.linked), "-o", str(self.file)]]
+        for program, parts in self.programs.items():
+            if not names.isdisjoint(parts):
+                libraries = [f"-L{self.to}", f"-l{NAME}", "-lm"]
+                links.append(["cc", *self._objects(parts), "-o", str(self.to / program), *libraries])
+        return all(ends_well(link, seconds) for link in links)
+
+    def _objects(self, names: list[str]) -> list[str]:
+        return [str(self._object(name)) for name in names]
 
 
 class Check(NamedTuple):
@@ -96,7 +112,7 @@ def rust_tests() -> list[Check]:
     """The tests of both crates, each by itself; they are compiled, unless nothing has changed since the last run."""
     tree, lib = WORK / "tree-core", WORK / "lib"
     copy_sources(tree)
-    Library(tree / "core", lib)
+    Library(tree / "core", lib, {})
     versions = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout.splitlines()
     host = next(line.removeprefix("host: ") for line in versions if line.startswith("host: "))
     override = f"target.{host}.{NAME}.rustc-link"
@@ -119,58 +135,66 @@ def rust_tests() -> list[Check]:
     return checks
 
 
-def together(checks: list[Check]) -> list[Check]:
-    """The same tests with one command for each program."""
-    programs: dict[str, list[Check]] = {}
-    for check in checks:
-        programs.setdefault(check.command[0], []).append(check)
-    names = [[word for check in those for word in check.command[3:]] for those in programs.values()]
-    return [
-        Check(f"{those[0].name.split()[0]} ({len(those)} short)", (*those[0].command[:3], *tests), those[0].home)
-        for those, tests in zip(programs.values(), names, strict=True)
-    ]
+def together(checks: list[Check]) -> Check:
+    """The same tests, which are those of one program, with one command."""
+    first = checks[0]
+    name = first.name if len(checks) == 1 else f"{first.name} and {len(checks) - 1} more"
+    return Check(name, (*first.command[:3], *(test for check in checks for test in check.command[3:])), first.home)
 
 
 class Checks:
     """Rust tests and C programs that run on a library, in the order of what a mutant that is noticed costs."""
 
-    def __init__(self, programs: list[Check]) -> None:
-        """The C programs are those of ``programs.py``."""
-        self.tests, self.programs = rust_tests(), programs
+    def __init__(self, programs: list[Check], parts: Mapping[str, list[str]]) -> None:
+        """The C programs are those of ``programs.py``; ``parts`` are the units of each, as in ``Library``."""
+        self.tests, self.programs, self.parts = rust_tests(), programs, parts
         self.every: list[Check] = []
         self.used: Used = {}
+        self.reached: dict[Check, set[str]] = {}
         self.noticed: dict[str, Counter[str]] = {}
 
-    def passes(self, check: Check, library: Path, seconds: float) -> bool | None:
-        """Whether it passes on this library; None if it does not end in time."""
-        return tests_pass(
-            list(check.command), check.home, seconds, self.used, {"LD_LIBRARY_PATH": str(library), **ONE_THREAD}
-        )
+    def passes(self, check: Check, lib: Path, seconds: float, own: Mapping[str, str] = {}) -> bool | None:
+        """Whether it passes on the library of this directory; None if it does not end in time."""
+        own = {"LD_LIBRARY_PATH": str(lib), **ONE_THREAD, **own}
+        return tests_pass(list(check.command), check.home, seconds, self.used, own)
 
-    def measure(self, library: Path, seconds: float) -> str | None:
-        """The name of the first that fails of all; tests that take little run together from now on."""
-        little = []
+    def measure(self, lib: Path, noting: Path, seconds: float) -> str | None:
+        """The name of the first that fails of all; tests that take little run together from now on.
+
+        ``noting`` is a library that tells which units are reached (``reached.py``).
+        """
+        told = noting / "told"
+        little: dict[tuple[str, frozenset[str]], list[Check]] = {}
         for check in self.programs + self.tests:
-            if not self.passes(check, library, seconds):
+            told.write_text("")
+            if not self.passes(check, noting, seconds, {TOLD: str(told)}):
+                return check.name
+            del self.used[check.command]
+            self.reached[check] = {*told.read_text().split(), *self.parts.get(Path(check.name).name, [])}
+            if not self.passes(check, lib, seconds):
                 return check.name
             if check in self.tests and self.used[check.command] < LITTLE:
-                little.append(check)
-        self.every = self.programs + [check for check in self.tests if check not in little]
-        for group in together(little):
-            if not self.passes(group, library, seconds):
+                little.setdefault((check.command[0], frozenset(self.reached[check])), []).append(check)
+            else:
+                self.every.append(check)
+        for (_, reached), those in little.items():
+            group = together(those)
+            self.reached[group] = set(reached)
+            if not self.passes(group, lib, seconds):
                 return group.name
             self.every.append(group)
         return None
 
-    def failing(self, file: str, library: Path, seconds: float, long: bool) -> str | None:
+    def failing(self, file: str, units: set[str], lib: Path, seconds: float, long: bool) -> str | None:
         """The name of the first check that a mutant of this file fails; of the long ones or of the others.
 
-        What noticed others of the file comes first, and what is cheap.
+        The file is part of these units. What noticed others of the file comes first, and what is cheap.
         """
         noticed = self.noticed.setdefault(file, Counter())
-        those = [check for check in self.every if (self.used[check.command] >= LONG_SECONDS) == long]
+        those = [check for check in self.every if not units.isdisjoint(self.reached[check])]
+        those = [check for check in those if (self.used[check.command] >= LONG_SECONDS) == long]
         for check in sorted(those, key=lambda check: self.used[check.command] / (1 + noticed[check.name])):
-            passed = self.passes(check, library, seconds)
+            passed = self.passes(check, lib, seconds)
             if not passed:
                 noticed[check.name] += 1
                 return check.name if passed is False else f"{check.name} (its time)"

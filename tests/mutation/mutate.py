@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import programs
 from common import (
     CLEAN_SECONDS_MAX,
     ROOT,
@@ -35,7 +36,7 @@ from common import (
     numbered,
 )
 from linked import CannotBuildError, Checks, Library
-from programs import compiled
+from reached import noting
 
 # Units that decide what happens to an I/O: the default.
 UNITS = [
@@ -56,8 +57,10 @@ UNITS = [
 # C checks of the others, by targets of core/Makefile. Training has none: two builds of a mutant agree.
 CHECKS = {
     "ledger": "check-ledger-model",
-    **dict.fromkeys(("forest", "forest_file"), "check-place"),
-    **dict.fromkeys(("cart", "govern", "knob", "normalise", "online", "ring", "small", "tree"), "check-tune"),
+    **dict.fromkeys(("forest", "forest_file", "place"), "check-place"),
+    **dict.fromkeys(
+        ("cart", "govern", "knob", "lanes", "normalise", "online", "reads", "ring", "small", "tree"), "check-tune"
+    ),
     **dict.fromkeys(("pattern", "verdict"), "check-user check-debug check-tune"),
     **dict.fromkeys(("float", "loops", "loss", "prune_vectors", "quantise", "train"), ""),
 }
@@ -156,10 +159,10 @@ class Gate:
         self.survivors = self.excused = 0
         self.limits: dict[str, tuple[float, int]] = {}
         if rust:
-            self.library = Library(work / "core", work / "lib")
-            self.rust = Checks(compiled(work / "core", work / "lib"))
+            self.library = Library(work / "core", work / "lib", programs.sources())
+            self.rust = Checks(programs.checks(work / "lib"), self.library.programs)
             # The first run of each sets its limit.
-            failing = self.rust.measure(work / "lib", CLEAN_SECONDS_MAX)
+            failing = self.rust.measure(work / "lib", noting(self.library, work / "noting"), CLEAN_SECONDS_MAX)
             if failing:
                 raise CannotBuildError(f"{failing} fails")
 
@@ -180,15 +183,16 @@ class Gate:
         """The check that notices the mutant, which is in the copy: the first by cost."""
         name, lib = mutant.path.name, self.work / "lib"
         if self.rust:
-            if not self.library.make(self.library.of(name), SECONDS_MIN):
+            units = self.library.of(name)
+            if not self.library.make(units, SECONDS_MIN):
                 return "compiler"
-            failing = self.rust.failing(name, lib, SECONDS_MIN, long=False)
+            failing = self.rust.failing(name, units, lib, SECONDS_MIN, long=False)
             if failing or self.quick:
                 return failing
         failing = noticing(self.work, mutant.path.stem, self.stub, *self.limit(mutant.path.stem))
         if failing or not self.rust:
             return failing
-        return self.rust.failing(name, lib, SECONDS_MIN, long=True)
+        return self.rust.failing(name, units, lib, SECONDS_MIN, long=True)
 
     def attempt(self, mutant: Mutant, told: bool) -> None:
         """Try one, and print it if it survives or is to be told of."""
