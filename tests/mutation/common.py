@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import resource
 import shutil
@@ -71,7 +72,7 @@ def tests_pass(command: list[str], crate: Path, seconds: float, used: Used, own:
     not count, and a mutant that loops is ended soon.
     """
     key = tuple(command)
-    begun, most = children_cpu_seconds(), int(2 + 3 * used[key]) if key in used else None
+    begun, most = children_cpu_seconds(), int(1 + 4 * used[key]) if key in used else None
     # Drawn inputs are the same for every mutant, and one that fails is neither made smaller nor kept.
     drawn = {"PROPTEST_RNG_SEED": "1", "PROPTEST_MAX_SHRINK_ITERS": "0", "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "true"}
     passed = ends_well(command, seconds, crate, {"CARGO_MANIFEST_DIR": str(crate)} | drawn | own, MEMORY_MAX, most)
@@ -126,3 +127,9 @@ def copy_sources(tree: Path) -> None:
         if not copy.exists() or copy.read_bytes() != source.read_bytes():
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
+
+
+def digest(*trees: Path) -> str:
+    """Of all files below these directories, with their names."""
+    files = sorted(path for tree in trees for path in tree.rglob("*") if path.is_file())
+    return hashlib.sha256(b"".join(str(path).encode() + path.read_bytes() for path in files)).hexdigest()

@@ -11,11 +11,11 @@ import json
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from common import ROOT, WORK, Used, copy_sources, ends_well, tests_pass
+from common import ROOT, WORK, Used, copy_sources, digest, ends_well, tests_pass
 
 NAME = "linnet_core"
 # As crates/core/build.rs, with less optimisation: mutants compile sooner, and the bits do not depend on it.
@@ -25,7 +25,7 @@ SETS = {
     "avx512": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vnni", "-mprefer-vector-width=512"],
 }
 # Seconds of the processor: tests that take less share a process, and those that take more run after the C checks.
-LITTLE, LONG_SECONDS = 0.05, 2.0
+LITTLE, QUICK_SECONDS, LONG_SECONDS = 0.05, 0.1, 2.0
 # A test that fails is known sooner, and the processor has others to serve.
 ONE_THREAD = {"RUST_TEST_THREADS": "1"}
 TOLD = "LINNET_REACHED"
@@ -107,6 +107,10 @@ class Check(NamedTuple):
     home: Path
     """Where it runs."""
 
+    def key(self) -> str:
+        """The program, without its directory, and its tests."""
+        return " ".join([Path(self.command[0]).name, *self.command[3:]])
+
 
 def rust_tests() -> list[Check]:
     """The tests of both crates, each by itself; they are compiled, unless nothing has changed since the last run."""
@@ -158,41 +162,62 @@ class Checks:
         own = {"LD_LIBRARY_PATH": str(lib), **ONE_THREAD, **own}
         return tests_pass(list(check.command), check.home, seconds, self.used, own)
 
-    def measure(self, lib: Path, noting: Path, seconds: float) -> str | None:
+    def measure(self, lib: Path, noting: Callable[[], Path], seconds: float) -> str | None:
         """The name of the first that fails of all; tests that take little run together from now on.
 
-        ``noting`` is a library that tells which units are reached (``reached.py``).
+        ``noting`` makes a library that tells which units are reached (``reached.py``). What was measured stays until a
+        source changes.
         """
-        told = noting / "told"
+        kept, key = WORK / "measured.json", digest(WORK / "tree-core", ROOT / "tests/conformance")
+        known = json.loads(kept.read_text()) if kept.exists() else {}
+        if known.get("key") != key:
+            known, telling = {"key": key}, noting()
+            for check in self.programs + self.tests:
+                if not self.passes(check, lib, seconds):
+                    return check.name
+                used = self.used.pop(check.command)
+                # The long ones would take far longer; they are taken to reach all.
+                reached = None if used > LONG_SECONDS / 2 else self.reaches(check, telling, seconds)
+                known[check.key()] = [used, reached]
+            kept.write_text(json.dumps(known))
         little: dict[tuple[str, frozenset[str]], list[Check]] = {}
         for check in self.programs + self.tests:
-            told.write_text("")
-            if not self.passes(check, noting, seconds, {TOLD: str(told)}):
-                return check.name
-            del self.used[check.command]
-            self.reached[check] = {*told.read_text().split(), *self.parts.get(Path(check.name).name, [])}
-            if not self.passes(check, lib, seconds):
-                return check.name
-            if check in self.tests and self.used[check.command] < LITTLE:
-                little.setdefault((check.command[0], frozenset(self.reached[check])), []).append(check)
+            self.used[check.command], reached = known[check.key()]
+            if reached is not None:
+                self.reached[check] = {*reached, *self.parts.get(Path(check.name).name, [])}
+            if reached is not None and check in self.tests and self.used[check.command] < LITTLE:
+                little.setdefault((check.command[0], frozenset(reached)), []).append(check)
             else:
                 self.every.append(check)
-        for (_, reached), those in little.items():
+        for (_, units), those in little.items():
             group = together(those)
-            self.reached[group] = set(reached)
+            self.reached[group] = set(units)
             if not self.passes(group, lib, seconds):
                 return group.name
             self.every.append(group)
         return None
 
-    def failing(self, file: str, units: set[str], lib: Path, seconds: float, long: bool) -> str | None:
-        """The name of the first check that a mutant of this file fails; of the long ones or of the others.
+    def reaches(self, check: Check, noting: Path, seconds: float) -> list[str]:
+        """The units that this check, which passes, reaches."""
+        told = noting / "told"
+        told.write_text("")
+        if not self.passes(check, noting, seconds, {TOLD: str(told)}):
+            raise CannotBuildError(f"{check.name}, noting what it reaches,")
+        self.used.pop(check.command)
+        return sorted({*told.read_text().split()})
 
-        The file is part of these units. What noticed others of the file comes first, and what is cheap.
+    def failing(self, file: str, units: set[str], lib: Path, seconds: float, least: float, most: float) -> str | None:
+        """The name of the first check that a mutant of this file fails, of those that take that many seconds.
+
+        The file is part of these units. What noticed others of the file comes first, and what is cheap. What noticed
+        one is tried also if it takes longer, but for long ones.
         """
         noticed = self.noticed.setdefault(file, Counter())
-        those = [check for check in self.every if not units.isdisjoint(self.reached[check])]
-        those = [check for check in those if (self.used[check.command] >= LONG_SECONDS) == long]
+        those = []
+        for check in self.every:
+            limit = max(most, LONG_SECONDS) if noticed[check.name] else most
+            if least <= self.used[check.command] < limit and not units.isdisjoint(self.reached.get(check, units)):
+                those.append(check)
         for check in sorted(those, key=lambda check: self.used[check.command] / (1 + noticed[check.name])):
             passed = self.passes(check, lib, seconds)
             if not passed:

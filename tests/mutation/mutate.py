@@ -12,6 +12,7 @@ if every survivor is argued, 1 if not, 77 if the checks fail without a mutant.
 from __future__ import annotations
 
 import argparse
+import math
 import random
 import re
 import shutil
@@ -20,6 +21,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,7 +37,7 @@ from common import (
     ends_well,
     numbered,
 )
-from linked import CannotBuildError, Checks, Library
+from linked import LONG_SECONDS, QUICK_SECONDS, CannotBuildError, Checks, Library
 from reached import noting
 
 # Units that decide what happens to an I/O: the default.
@@ -162,7 +164,8 @@ class Gate:
             self.library = Library(work / "core", work / "lib", programs.sources())
             self.rust = Checks(programs.checks(work / "lib"), self.library.programs)
             # The first run of each sets its limit.
-            failing = self.rust.measure(work / "lib", noting(self.library, work / "noting"), CLEAN_SECONDS_MAX)
+            told = partial(noting, self.library, work / "noting")
+            failing = self.rust.measure(work / "lib", told, CLEAN_SECONDS_MAX)
             if failing:
                 raise CannotBuildError(f"{failing} fails")
 
@@ -186,13 +189,14 @@ class Gate:
             units = self.library.of(name)
             if not self.library.make(units, SECONDS_MIN):
                 return "compiler"
-            failing = self.rust.failing(name, units, lib, SECONDS_MIN, long=False)
+            most = QUICK_SECONDS if self.quick else LONG_SECONDS
+            failing = self.rust.failing(name, units, lib, SECONDS_MIN, 0, most)
             if failing or self.quick:
                 return failing
         failing = noticing(self.work, mutant.path.stem, self.stub, *self.limit(mutant.path.stem))
         if failing or not self.rust:
             return failing
-        return self.rust.failing(name, units, lib, SECONDS_MIN, long=True)
+        return self.rust.failing(name, units, lib, SECONDS_MIN, LONG_SECONDS, math.inf)
 
     def attempt(self, mutant: Mutant, told: bool) -> None:
         """Try one, and print it if it survives or is to be told of."""
@@ -243,7 +247,7 @@ def main() -> int:
     )
     parser.add_argument("--no-stub", action="store_true", help="without the device-mapper target in user space")
     parser.add_argument("--no-rust", action="store_true", help="without the Rust tests")
-    parser.add_argument("--quick", action="store_true", help="only what needs no make and takes less than two seconds")
+    parser.add_argument("--quick", action="store_true", help="only what needs no make and takes little time")
     wanted = parser.parse_args()
     end_with_children()
     every = []
