@@ -36,14 +36,14 @@ int linnet_model_envelope(const uint8_t *bytes, size_t size, size_t *offset)
 			return refuse(offset, i, LINNET_E_MAGIC);
 	if (size < SHORT_BYTES)
 		return refuse(offset, size, LINNET_E_TRUNCATED);
-	if (get(bytes + 8, 2) < 1 || get(bytes + 8, 2) > LINNET_MODEL_VERSION)
+	if (get16(bytes + 8) < 1 || get16(bytes + 8) > LINNET_MODEL_VERSION)
 		return refuse(offset, 8, LINNET_E_VERSION);
-	whole = get(bytes + 16, 4);
+	whole = get32(bytes + 16);
 	if (size < whole)
 		return refuse(offset, size, LINNET_E_TRUNCATED);
 	if (size > whole || whole < LEAST_BYTES)
 		return refuse(offset, 16, LINNET_E_LENGTH);
-	if (get(bytes + size - 4, 4) != linnet_crc32c(bytes, size - 4))
+	if (get32(bytes + size - 4) != linnet_crc32c(bytes, size - 4))
 		return refuse(offset, size - 4, LINNET_E_CHECKSUM);
 	return 0;
 }

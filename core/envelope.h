@@ -5,14 +5,20 @@
 
 #include "port.h"
 
-/* A little-endian number of `width` bytes. */
-static inline uint64_t get(const uint8_t *p, uint32_t width)
+/* Little-endian numbers. */
+static inline uint16_t get16(const uint8_t *p)
 {
-	uint64_t bits = 0;
+	return (uint16_t)(p[0] | p[1] << 8);
+}
 
-	for (uint32_t i = 0; i < width; i++)
-		bits |= (uint64_t)p[i] << (8 * i);
-	return bits;
+static inline uint32_t get32(const uint8_t *p)
+{
+	return get16(p) | (uint32_t)get16(p + 2) << 16;
+}
+
+static inline uint64_t get64(const uint8_t *p)
+{
+	return get32(p) | (uint64_t)get32(p + 4) << 32;
 }
 
 static inline int refuse(size_t *offset, size_t at, int error)

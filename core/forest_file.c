@@ -18,10 +18,10 @@ typedef uint64_t bits64 __attribute__((may_alias));
 
 static int check_header(const uint8_t *bytes, size_t *offset)
 {
-	uint32_t schema = (uint32_t)get(bytes + 12, 2), inputs = (uint32_t)get(bytes + 14, 2);
-	uint32_t outputs = (uint32_t)get(bytes + 20, 4), trees = (uint32_t)get(bytes + 24, 4);
+	uint32_t schema = get16(bytes + 12), inputs = get16(bytes + 14);
+	uint32_t outputs = get32(bytes + 20), trees = get32(bytes + 24);
 
-	if (get(bytes + 10, 2) != LINNET_KIND_FOREST || get(bytes + 8, 2) < 2)
+	if (get16(bytes + 10) != LINNET_KIND_FOREST || get16(bytes + 8) < 2)
 		return refuse(offset, 10, LINNET_E_KIND);
 	if (schema != LINNET_SCHEMA_PLACE1 && schema < 0x8000)
 		return refuse(offset, 12, LINNET_E_SCHEMA);
@@ -64,13 +64,13 @@ static int check_shape(const uint8_t *bytes, size_t size, struct linnet_forest_f
 		return refuse(offset, 16, LINNET_E_SHAPE);
 	file->names = bytes + at;
 	for (uint32_t o = 0; o < file->outputs; o++, at += OUTPUT_BYTES) {
-		uint64_t own = get(bytes + at + LINNET_FOREST_NAME, 4);
+		uint64_t own = get32(bytes + at + LINNET_FOREST_NAME);
 
 		if (!name_is_sound(bytes + at))
 			return refuse(offset, at, LINNET_E_FIELD);
 		if (own < 1 || own > file->tree_count)
 			return refuse(offset, at + LINNET_FOREST_NAME, LINNET_E_FIELD);
-		if (get(bytes + at + LINNET_FOREST_NAME + 4, 4) != 0)
+		if (get32(bytes + at + LINNET_FOREST_NAME + 4) != 0)
 			return refuse(offset, at + LINNET_FOREST_NAME + 4, LINNET_E_FIELD);
 		trees += own;
 	}
@@ -80,7 +80,7 @@ static int check_shape(const uint8_t *bytes, size_t size, struct linnet_forest_f
 		return refuse(offset, 16, LINNET_E_SHAPE);
 	file->tree_nodes = bytes + at;
 	for (uint64_t t = 0; t < trees; t++, at += 4) {
-		uint32_t own = (uint32_t)get(bytes + at, 4);
+		uint32_t own = get32(bytes + at);
 
 		if (own % 2 == 0 || own > LINNET_FOREST_NODES_MAX)
 			return refuse(offset, at, LINNET_E_FIELD);
@@ -121,7 +121,7 @@ static int check_trees(const uint8_t *bytes, const struct linnet_forest_file *fi
 	const uint8_t *features = file->features;
 
 	for (uint32_t t = 0; t < file->tree_count; t++) {
-		uint32_t count = (uint32_t)get(file->tree_nodes + 4 * (size_t)t, 4), at;
+		uint32_t count = get32(file->tree_nodes + 4 * (size_t)t), at;
 		int error = check_tree(features, count, file->inputs, &at);
 
 		if (error < 0)
@@ -136,10 +136,10 @@ static int check_floats(const uint8_t *bytes, const struct linnet_forest_file *f
 	const uint64_t exponent = (uint64_t)0x7ff << 52;
 
 	for (const uint8_t *p = file->thresholds; p < file->values; p += 4)
-		if ((get(p, 4) & 0x7f800000) == 0x7f800000)
+		if ((get32(p) & 0x7f800000) == 0x7f800000)
 			return refuse(offset, (size_t)(p - bytes), LINNET_E_FIELD);
 	for (uint32_t i = 0; i < file->value_count; i++)
-		if ((get(file->values + 8 * (size_t)i, 8) & exponent) == exponent)
+		if ((get64(file->values + 8 * (size_t)i) & exponent) == exponent)
 			return refuse(offset, (size_t)(file->values - bytes) + 8 * (size_t)i, LINNET_E_FIELD);
 	return 0;
 }
@@ -168,7 +168,7 @@ static uint32_t count_cells(const struct linnet_forest_file *file)
 	uint32_t cells = 0;
 
 	for (uint32_t t = 0; t < file->tree_count; t++) {
-		uint32_t count = (uint32_t)get(file->tree_nodes + 4 * (size_t)t, 4), end = 1;
+		uint32_t count = get32(file->tree_nodes + 4 * (size_t)t), end = 1;
 		struct cursor at = { 0, 0, 0 };
 
 		cells += count == 1;
@@ -194,15 +194,15 @@ int linnet_forest_read(const uint8_t *bytes, size_t size, struct linnet_forest_f
 	if (error < 0)
 		return error;
 	linnet_zero(&found, sizeof(found));
-	found.schema = (uint16_t)get(bytes + 12, 2);
-	found.inputs = (uint16_t)get(bytes + 14, 2);
-	found.outputs = (uint32_t)get(bytes + 20, 4);
-	found.tree_count = (uint32_t)get(bytes + 24, 4);
-	found.rows = get(bytes + 32, 8);
-	found.seed = get(bytes + 40, 8);
+	found.schema = get16(bytes + 12);
+	found.inputs = get16(bytes + 14);
+	found.outputs = get32(bytes + 20);
+	found.tree_count = get32(bytes + 24);
+	found.rows = get64(bytes + 32);
+	found.seed = get64(bytes + 40);
 	/* The word at 28 repeats the number of nodes, so that tools can show it. */
 	error = check_shape(bytes, size, &found, offset);
-	if (error == 0 && get(bytes + 28, 4) != found.node_count)
+	if (error == 0 && get32(bytes + 28) != found.node_count)
 		error = refuse(offset, 28, LINNET_E_FIELD);
 	if (error == 0)
 		error = check_trees(bytes, &found, offset);
@@ -233,14 +233,14 @@ static int take_split(const struct loading *from, struct linnet_forest_cell *cel
 	if (from->features[at->node] == FILE_LEAF)
 		return 0;
 	cell->feature[n] = from->features[at->node++];
-	cell->key[n] = linnet_float_key((uint32_t)get(from->thresholds + 4 * (size_t)at->splits++, 4));
+	cell->key[n] = linnet_float_key(get32(from->thresholds + 4 * (size_t)at->splits++));
 	return 1;
 }
 
 static void take_leaf(struct loading *to, struct linnet_forest_cell *cell, uint32_t exit, struct cursor *at)
 {
 	cell->exits |= (LINNET_FOREST_LEAF | (to->value - cell->value)) << (4 * exit);
-	to->values[to->value++] = get(to->leaves + 8 * (size_t)at->leaves++, 8);
+	to->values[to->value++] = get64(to->leaves + 8 * (size_t)at->leaves++);
 	at->node++;
 }
 
@@ -327,10 +327,10 @@ void linnet_forest_load(const struct linnet_forest_file *file, uint32_t *roots, 
 	forest->cells = cells;
 	forest->values = values;
 	for (uint32_t o = 0; o < file->outputs; o++)
-		forest->first[o + 1] = forest->first[o] + (uint32_t)get(file->names + OUTPUT_BYTES * (size_t)o +
-									LINNET_FOREST_NAME, 4);
+		forest->first[o + 1] =
+			forest->first[o] + get32(file->names + OUTPUT_BYTES * (size_t)o + LINNET_FOREST_NAME);
 	for (uint32_t t = 0; t < file->tree_count; t++) {
-		uint32_t count = (uint32_t)get(file->tree_nodes + 4 * (size_t)t, 4);
+		uint32_t count = get32(file->tree_nodes + 4 * (size_t)t);
 
 		roots[t] = to.cell;
 		load_tree(&to, count);

@@ -27,11 +27,11 @@ struct places {
 
 static int check_header(const uint8_t *bytes, size_t *offset)
 {
-	uint32_t parts = (uint32_t)get(bytes + 24, 4), layers = (uint32_t)get(bytes + 20, 4);
-	uint32_t schema = (uint32_t)get(bytes + 12, 2), inputs = (uint32_t)get(bytes + 14, 2);
-	uint32_t levels = (uint32_t)get(bytes + 28, 2), nodes = (uint32_t)get(bytes + 60, 4);
+	uint32_t parts = get32(bytes + 24), layers = get32(bytes + 20);
+	uint32_t schema = get16(bytes + 12), inputs = get16(bytes + 14);
+	uint32_t levels = get16(bytes + 28), nodes = get32(bytes + 60);
 
-	if (get(bytes + 10, 2) != LINNET_KIND_KNOB || get(bytes + 8, 2) < 2)
+	if (get16(bytes + 10) != LINNET_KIND_KNOB || get16(bytes + 8) < 2)
 		return refuse(offset, 10, LINNET_E_KIND);
 	if (parts == 0 || parts > (LINNET_PART_NETWORK | LINNET_PART_TREES))
 		return refuse(offset, 24, LINNET_E_FIELD);
@@ -43,14 +43,14 @@ static int check_header(const uint8_t *bytes, size_t *offset)
 		return refuse(offset, 20, LINNET_E_FIELD);
 	if (levels < 1 || levels > LINNET_KNOB_LEVELS_MAX)
 		return refuse(offset, 28, LINNET_E_FIELD);
-	if (get(bytes + 30, 2) > LINNET_UNIT_KIB)
+	if (get16(bytes + 30) > LINNET_UNIT_KIB)
 		return refuse(offset, 30, LINNET_E_FIELD);
-	if (get(bytes + 48, 8) > LINNET_NORMALISER_ROWS_MAX)
+	if (get64(bytes + 48) > LINNET_NORMALISER_ROWS_MAX)
 		return refuse(offset, 48, LINNET_E_FIELD);
 	if (parts & LINNET_PART_TREES ? nodes < 1 || nodes > LINNET_TREE_NODES_MAX : nodes != 0)
 		return refuse(offset, 60, LINNET_E_FIELD);
 	for (size_t at = 64; at < RESERVED; at += 4)
-		if (get(bytes + at, 4) > MILLION)
+		if (get32(bytes + at) > MILLION)
 			return refuse(offset, at, LINNET_E_FIELD);
 	for (size_t at = RESERVED; at < HEADER_BYTES; at++)
 		if (bytes[at] != 0)
@@ -61,8 +61,8 @@ static int check_header(const uint8_t *bytes, size_t *offset)
 /* Checks the layer table, and that the parts together have the size of the file. */
 static int check_shape(const uint8_t *bytes, size_t size, struct places *places, size_t *offset)
 {
-	uint32_t layers = (uint32_t)get(bytes + 20, 4), inputs = (uint32_t)get(bytes + 14, 2);
-	uint32_t levels = (uint32_t)get(bytes + 28, 2);
+	uint32_t layers = get32(bytes + 20), inputs = get16(bytes + 14);
+	uint32_t levels = get16(bytes + 28);
 
 	places->moments = HEADER_BYTES + 4 * (size_t)levels;
 	places->layers = places->moments + MOMENTS_BYTES * (size_t)inputs;
@@ -73,7 +73,7 @@ static int check_shape(const uint8_t *bytes, size_t size, struct places *places,
 		return refuse(offset, 16, LINNET_E_SHAPE);
 	for (uint32_t k = 0; k < layers; k++) {
 		size_t at = places->layers + LAYER_BYTES * (size_t)k;
-		uint32_t outputs = (uint32_t)get(bytes + at, 4), activation = (uint32_t)get(bytes + at + 4, 4);
+		uint32_t outputs = get32(bytes + at), activation = get32(bytes + at + 4);
 
 		if (outputs < 1 || outputs > LINNET_SMALL_SIZE_MAX || (k + 1 == layers && outputs != levels))
 			return refuse(offset, at, LINNET_E_SHAPE);
@@ -82,16 +82,14 @@ static int check_shape(const uint8_t *bytes, size_t size, struct places *places,
 		places->nodes += 4 * (size_t)(inputs + 1) * outputs;
 		inputs = outputs;
 	}
-	if (places->nodes + NODE_BYTES * (size_t)get(bytes + 60, 4) != places->end)
+	if (places->nodes + NODE_BYTES * (size_t)get32(bytes + 60) != places->end)
 		return refuse(offset, 16, LINNET_E_SHAPE);
 	return 0;
 }
 
 static struct linnet_tree_node node_at(const uint8_t *p)
 {
-	return (struct linnet_tree_node){ .word = (uint32_t)get(p, 4),
-					  .feature = (uint16_t)get(p + 4, 2),
-					  .right = (uint16_t)get(p + 6, 2) };
+	return (struct linnet_tree_node){ .word = get32(p), .feature = get16(p + 4), .right = get16(p + 6) };
 }
 
 /* The bits of a number that a file may contain: neither NaN nor infinity. */
@@ -116,23 +114,23 @@ static int is_variance(uint64_t bits)
 static int check_numbers(const uint8_t *bytes, const struct places *places, size_t *offset)
 {
 	for (size_t at = places->moments; at < places->layers; at += 8) {
-		uint64_t bits = get(bytes + at, 8);
+		uint64_t bits = get64(bytes + at);
 		int variance = (at - places->moments) % MOMENTS_BYTES != 0;
 
 		if (variance ? !is_variance(bits) : !is_finite64(bits))
 			return refuse(offset, at, LINNET_E_FIELD);
 	}
 	for (size_t at = places->network; at < places->nodes; at += 4)
-		if (!is_finite32((uint32_t)get(bytes + at, 4)))
+		if (!is_finite32(get32(bytes + at)))
 			return refuse(offset, at, LINNET_E_FIELD);
 	return 0;
 }
 
 static int check_tree(const uint8_t *bytes, const struct places *places, size_t *offset)
 {
-	struct linnet_tree_walk walk = { .count = (uint32_t)get(bytes + 60, 4),
-					 .inputs = (uint32_t)get(bytes + 14, 2),
-					 .classes = (uint32_t)get(bytes + 28, 2) };
+	struct linnet_tree_walk walk = { .count = get32(bytes + 60),
+					 .inputs = get16(bytes + 14),
+					 .classes = get16(bytes + 28) };
 
 	for (uint32_t i = 0; i < walk.count; i++) {
 		size_t at = places->nodes + NODE_BYTES * (size_t)i;
@@ -161,29 +159,29 @@ int linnet_knob_read(const uint8_t *bytes, size_t size, struct linnet_knob *knob
 	if (error < 0)
 		return error;
 	linnet_zero(knob, sizeof(*knob));
-	knob->schema = (uint16_t)get(bytes + 12, 2);
-	knob->inputs = (uint16_t)get(bytes + 14, 2);
-	knob->layer_count = (uint32_t)get(bytes + 20, 4);
-	knob->parts = (uint32_t)get(bytes + 24, 4);
-	knob->levels = (uint16_t)get(bytes + 28, 2);
-	knob->unit = (uint16_t)get(bytes + 30, 2);
-	knob->rows = get(bytes + 32, 8);
-	knob->seed = get(bytes + 40, 8);
-	knob->normaliser_rows = get(bytes + 48, 8);
-	knob->memory = (uint32_t)get(bytes + 56, 4);
-	knob->node_count = (uint32_t)get(bytes + 60, 4);
-	knob->confidence_ppm = (uint32_t)get(bytes + 64, 4);
-	knob->accuracy_ppm = (uint32_t)get(bytes + 68, 4);
+	knob->schema = get16(bytes + 12);
+	knob->inputs = get16(bytes + 14);
+	knob->layer_count = get32(bytes + 20);
+	knob->parts = get32(bytes + 24);
+	knob->levels = get16(bytes + 28);
+	knob->unit = get16(bytes + 30);
+	knob->rows = get64(bytes + 32);
+	knob->seed = get64(bytes + 40);
+	knob->normaliser_rows = get64(bytes + 48);
+	knob->memory = get32(bytes + 56);
+	knob->node_count = get32(bytes + 60);
+	knob->confidence_ppm = get32(bytes + 64);
+	knob->accuracy_ppm = get32(bytes + 68);
 	knob->moments = bytes + places.moments;
 	knob->network = bytes + places.network;
 	knob->nodes = bytes + places.nodes;
 	for (uint32_t k = 0; k < knob->levels; k++)
-		knob->values[k] = (uint32_t)get(bytes + HEADER_BYTES + 4 * (size_t)k, 4);
+		knob->values[k] = get32(bytes + HEADER_BYTES + 4 * (size_t)k);
 	for (uint32_t k = 0; k < knob->layer_count; k++) {
 		const uint8_t *entry = bytes + places.layers + LAYER_BYTES * (size_t)k;
 
-		knob->layers[k].outputs = (uint32_t)get(entry, 4);
-		knob->layers[k].activation = (uint32_t)get(entry + 4, 4);
+		knob->layers[k].outputs = get32(entry);
+		knob->layers[k].activation = get32(entry + 4);
 	}
 	return 0;
 }
@@ -199,8 +197,8 @@ void linnet_knob_load_normaliser(const struct linnet_knob *knob, struct linnet_n
 	for (uint32_t i = 0; i < knob->inputs; i++) {
 		const uint8_t *from = knob->moments + MOMENTS_BYTES * (size_t)i;
 
-		*(bits64 *)(void *)&moments[i].mean = get(from, 8);
-		*(bits64 *)(void *)&moments[i].variance = get(from + 8, 8);
+		*(bits64 *)(void *)&moments[i].mean = get64(from);
+		*(bits64 *)(void *)&moments[i].variance = get64(from + 8);
 	}
 }
 
@@ -215,9 +213,9 @@ void linnet_knob_load_network(const struct linnet_knob *knob, struct linnet_smal
 		/* The file stores weights by output; memory has a row of outputs per input, then the biases. */
 		for (uint32_t o = 0; o < layer->outputs; o++)
 			for (uint32_t i = 0; i < layer->inputs; i++, from += 4)
-				values[i * layer->outputs + o] = (uint32_t)get(from, 4);
+				values[i * layer->outputs + o] = get32(from);
 		for (uint32_t o = 0; o < layer->outputs; o++, from += 4)
-			values[(uint32_t)layer->inputs * layer->outputs + o] = (uint32_t)get(from, 4);
+			values[(uint32_t)layer->inputs * layer->outputs + o] = get32(from);
 	}
 }
 

@@ -52,7 +52,7 @@ _Static_assert(NS + LINNET_SCORE_BINS * ROW == LINNET_LATENCIES_BLOCK, "spec/mod
 int linnet_latencies_check_block(const uint8_t *file, size_t at, size_t *offset)
 {
 	for (size_t i = 4; i < FEATURE; i += 4)
-		if ((int32_t)get(file + at + i, 4) < (int32_t)get(file + at + i - 4, 4))
+		if ((int32_t)get32(file + at + i) < (int32_t)get32(file + at + i - 4))
 			return refuse(offset, at + i, LINNET_E_FIELD);
 	if (file[at + FEATURE] >= LINNET_INFLIGHT_FEATURES)
 		return refuse(offset, at + FEATURE, LINNET_E_FIELD);
@@ -63,8 +63,8 @@ int linnet_latencies_check_block(const uint8_t *file, size_t at, size_t *offset)
 	for (size_t i = 0; i < LINNET_LATENCIES_BLOCK - NS; i += 4) {
 		const uint8_t *own = file + at + NS + i;
 
-		if ((i / 4 % LINNET_LATENCIES > 0 && get(own, 4) < get(own - 4, 4)) ||
-		    (i >= ROW && get(own, 4) < get(own - ROW, 4)))
+		if ((i / 4 % LINNET_LATENCIES > 0 && get32(own) < get32(own - 4)) ||
+		    (i >= ROW && get32(own) < get32(own - ROW)))
 			return refuse(offset, at + NS + i, LINNET_E_FIELD);
 	}
 	return 0;
@@ -75,11 +75,11 @@ void linnet_latencies_read_block(struct linnet_latencies *latencies, const uint8
 	const uint8_t *ns = block + NS;
 
 	for (int i = 0; i < LINNET_SCORE_BINS - 1; i++)
-		latencies->score_edge[i] = (int32_t)get(block + 4 * i, 4);
+		latencies->score_edge[i] = (int32_t)get32(block + 4 * i);
 	latencies->feature = block[FEATURE];
 	linnet_copy(latencies->feature_edge, block + FEATURE + 1, sizeof(latencies->feature_edge));
 	for (int s = 0; s < LINNET_SCORE_BINS; s++)
 		for (int f = 0; f < LINNET_FEATURE_BINS; f++)
 			for (int k = 0; k < LINNET_LATENCIES; k++, ns += 4)
-				latencies->ns[s][f][k] = (uint32_t)get(ns, 4);
+				latencies->ns[s][f][k] = get32(ns);
 }

@@ -18,31 +18,31 @@
 /* The parts that the file holds. The envelope has been checked. */
 static uint32_t parts_of(const uint8_t *bytes)
 {
-	return get(bytes + 8, 2) == 1 ? LINNET_PART_NETWORK : (uint32_t)get(bytes + 76, 4);
+	return get16(bytes + 8) == 1 ? LINNET_PART_NETWORK : get32(bytes + 76);
 }
 
 static int check_header(const uint8_t *bytes, size_t *offset)
 {
-	uint32_t parts = parts_of(bytes), layers = (uint32_t)get(bytes + 20, 4);
+	uint32_t parts = parts_of(bytes), layers = get32(bytes + 20);
 	int network = (parts & LINNET_PART_NETWORK) != 0;
 
-	if (get(bytes + 10, 2) != LINNET_KIND_ADMISSION)
+	if (get16(bytes + 10) != LINNET_KIND_ADMISSION)
 		return refuse(offset, 10, LINNET_E_KIND);
-	if (get(bytes + 8, 2) == 1 && get(bytes + 76, 4) != 0)
+	if (get16(bytes + 8) == 1 && get32(bytes + 76) != 0)
 		return refuse(offset, 76, LINNET_E_FIELD);
 	if (parts == 0 || (parts & ~(uint32_t)KNOWN_PARTS))
 		return refuse(offset, 76, LINNET_E_FIELD);
 	if ((parts & NEED_TREES) && !(parts & LINNET_PART_TREES))
 		return refuse(offset, 76, LINNET_E_FIELD);
-	if (get(bytes + 12, 2) != (network ? LINNET_SCHEMA_LINNOS31 : 0))
+	if (get16(bytes + 12) != (network ? LINNET_SCHEMA_LINNOS31 : 0))
 		return refuse(offset, 12, LINNET_E_SCHEMA);
-	if (get(bytes + 14, 2) != (network ? 9 : 0))
+	if (get16(bytes + 14) != (network ? 9 : 0))
 		return refuse(offset, 14, LINNET_E_FIELD);
 	if (network ? layers < 1 || layers > LINNET_LAYERS_MAX : layers != 0)
 		return refuse(offset, 20, LINNET_E_FIELD);
-	if (get(bytes + 68, 4) > MILLION)
+	if (get32(bytes + 68) > MILLION)
 		return refuse(offset, 68, LINNET_E_FIELD);
-	if (get(bytes + 72, 4) > MILLION)
+	if (get32(bytes + 72) > MILLION)
 		return refuse(offset, 72, LINNET_E_FIELD);
 	return 0;
 }
@@ -52,9 +52,9 @@ static struct linnet_source layer_at(const uint8_t *bytes, uint32_t number, size
 {
 	const uint8_t *entry = bytes + HEADER_BYTES + LAYER_BYTES * (size_t)number;
 	struct linnet_source layer = {
-		.inputs = (uint32_t)get(entry, 4),
-		.outputs = (uint32_t)get(entry + 4, 4),
-		.weight_bytes = (uint32_t)get(entry + 8, 4),
+		.inputs = get32(entry),
+		.outputs = get32(entry + 4),
+		.weight_bytes = get32(entry + 8),
 	};
 
 	layer.weights = bytes + *at;
@@ -67,15 +67,15 @@ static struct linnet_source layer_at(const uint8_t *bytes, uint32_t number, size
 /* Checks the layer table, which is present, and that its numbers end by `end`. *at becomes their end. */
 static int check_layers(const uint8_t *bytes, size_t end, size_t *at, size_t *offset)
 {
-	uint32_t count = (uint32_t)get(bytes + 20, 4), inputs = LINNET_DIGITS;
+	uint32_t count = get32(bytes + 20), inputs = LINNET_DIGITS;
 
 	for (uint32_t k = 0; k < count; k++) {
 		size_t entry = HEADER_BYTES + LAYER_BYTES * (size_t)k;
-		uint32_t outputs = (uint32_t)get(bytes + entry + 4, 4);
-		uint32_t weight_bytes = (uint32_t)get(bytes + entry + 8, 4);
+		uint32_t outputs = get32(bytes + entry + 4);
+		uint32_t weight_bytes = get32(bytes + entry + 8);
 		size_t numbers;
 
-		if (get(bytes + entry, 4) != inputs)
+		if (get32(bytes + entry) != inputs)
 			return refuse(offset, entry, LINNET_E_SHAPE);
 		if (outputs < 1 || outputs > LINNET_SIZE_MAX)
 			return refuse(offset, entry + 4, LINNET_E_SHAPE);
@@ -83,9 +83,9 @@ static int check_layers(const uint8_t *bytes, size_t end, size_t *at, size_t *of
 			return refuse(offset, entry + 4, LINNET_E_SHAPE);
 		if (weight_bytes != 2 && weight_bytes != 4 && weight_bytes != 8)
 			return refuse(offset, entry + 8, LINNET_E_FIELD);
-		if (get(bytes + entry + 12, 4) != 0)
+		if (get32(bytes + entry + 12) != 0)
 			return refuse(offset, entry + 12, LINNET_E_FIELD);
-		if ((int64_t)get(bytes + entry + 16, 8) < 1)
+		if ((int64_t)get64(bytes + entry + 16) < 1)
 			return refuse(offset, entry + 16, LINNET_E_FIELD);
 
 		/* At most 2^27 + 2^15 per layer: no overflow in size_t. */
@@ -143,27 +143,27 @@ static void fill(struct linnet_model *model, const uint8_t *bytes, size_t blocks
 	size_t at;
 
 	linnet_zero(model, sizeof(*model));
-	model->version = (uint16_t)get(bytes + 8, 2);
-	model->kind = (uint16_t)get(bytes + 10, 2);
-	model->schema = (uint16_t)get(bytes + 12, 2);
-	model->input_max = (uint16_t)get(bytes + 14, 2);
-	model->layer_count = (uint32_t)get(bytes + 20, 4);
+	model->version = get16(bytes + 8);
+	model->kind = get16(bytes + 10);
+	model->schema = get16(bytes + 12);
+	model->input_max = get16(bytes + 14);
+	model->layer_count = get32(bytes + 20);
 	model->parts = parts_of(bytes);
-	model->inflection_ns = get(bytes + 24, 8);
-	model->latency_ns_p95 = get(bytes + 32, 8);
-	model->latency_ns_p99 = get(bytes + 40, 8);
-	model->hedge_ns = get(bytes + 48, 8);
-	model->queue_inflection = (uint32_t)get(bytes + 56, 4);
-	model->queue_median = (uint32_t)get(bytes + 60, 4);
-	model->queue_lower_quartile = (uint32_t)get(bytes + 64, 4);
-	model->inflection_percentile = (uint32_t)get(bytes + 68, 4);
-	model->false_submit = (uint32_t)get(bytes + 72, 4);
-	model->rows = get(bytes + 80, 8);
-	model->seed = get(bytes + 88, 8);
+	model->inflection_ns = get64(bytes + 24);
+	model->latency_ns_p95 = get64(bytes + 32);
+	model->latency_ns_p99 = get64(bytes + 40);
+	model->hedge_ns = get64(bytes + 48);
+	model->queue_inflection = get32(bytes + 56);
+	model->queue_median = get32(bytes + 60);
+	model->queue_lower_quartile = get32(bytes + 64);
+	model->inflection_percentile = get32(bytes + 68);
+	model->false_submit = get32(bytes + 72);
+	model->rows = get64(bytes + 80);
+	model->seed = get64(bytes + 88);
 	at = HEADER_BYTES + LAYER_BYTES * (size_t)model->layer_count;
 	for (uint32_t k = 0; k < model->layer_count; k++) {
 		model->layers[k] = layer_at(bytes, k, &at);
-		model->scales[k] = (int64_t)get(bytes + HEADER_BYTES + LAYER_BYTES * (size_t)k + 16, 8);
+		model->scales[k] = (int64_t)get64(bytes + HEADER_BYTES + LAYER_BYTES * (size_t)k + 16);
 	}
 	read_blocks(model, bytes + blocks_at);
 }
@@ -182,7 +182,7 @@ int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *mo
 		return error;
 	parts = parts_of(bytes);
 	end = size - 4;
-	at = HEADER_BYTES + LAYER_BYTES * (size_t)get(bytes + 20, 4);
+	at = HEADER_BYTES + LAYER_BYTES * (size_t)get32(bytes + 20);
 	if (at > end)
 		return refuse(offset, 16, LINNET_E_SHAPE);
 	error = check_layers(bytes, end, &at, offset);

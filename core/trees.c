@@ -34,9 +34,9 @@ _Static_assert(LEAVES + 2 * LINNET_TREES * LINNET_TREE_LEAVES == LINNET_TREES_BL
 
 int linnet_trees_check_block(const uint8_t *file, size_t at, size_t *offset)
 {
-	int64_t base = (int32_t)get(file + at + 4, 4);
+	int64_t base = (int32_t)get32(file + at + 4);
 
-	if (get(file + at, 2) != LINNET_SCHEMA_LINNET1 && get(file + at, 2) != LINNET_SCHEMA_LINNET2)
+	if (get16(file + at) != LINNET_SCHEMA_LINNET1 && get16(file + at) != LINNET_SCHEMA_LINNET2)
 		return refuse(offset, at, LINNET_E_SCHEMA);
 	if (base < -LINNET_TREE_BASE_MAX || base > LINNET_TREE_BASE_MAX)
 		return refuse(offset, at + 4, LINNET_E_FIELD);
@@ -57,10 +57,10 @@ void linnet_trees_read_block(struct linnet_trees *trees, const uint8_t *block)
 	linnet_copy(trees->threshold, block + THRESHOLDS, sizeof(trees->threshold));
 	for (int tree = 0; tree < LINNET_TREES; tree++)
 		for (int k = 0; k < LINNET_TREE_LEAVES; k++, leaf += 2)
-			trees->leaf[tree][k] = (int16_t)get(leaf, 2);
-	trees->base = (int32_t)get(block + 4, 4);
-	trees->schema = (uint16_t)get(block, 2);
-	trees->slow_score = (int16_t)get(block + 2, 2);
+			trees->leaf[tree][k] = (int16_t)get16(leaf);
+	trees->base = (int32_t)get32(block + 4);
+	trees->schema = get16(block);
+	trees->slow_score = (int16_t)get16(block + 2);
 }
 
 /* Bindings in other languages mirror this. */
