@@ -33,6 +33,8 @@ static void header(const uint8_t *bytes, const struct linnet_model *model)
 		      model->layers[k].weight_bytes == little(layer + 8, 4), "field of a layer");
 		check((uint64_t)model->scales[k] == little(layer + 16, 8), "scale of a layer");
 	}
+	for (uint32_t k = model->layer_count; k < LINNET_LAYERS_MAX; k++)
+		check(!model->layers[k].outputs && !model->scales[k], "a layer behind the last");
 }
 
 /*

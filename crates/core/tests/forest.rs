@@ -111,6 +111,55 @@ fn trees_of_scikit_learn_keep_their_paths() {
 }
 
 #[test]
+fn the_ends_of_each_range_are_read() {
+    let leaf = RegressionTree::from_children((&[-1], &[-1]), &[-2], &[-2.0], &[1.5]).unwrap();
+    let of = |schema, inputs, trees| {
+        let output = ForestOutput { name: "a".into(), trees: vec![leaf.clone(); trees] };
+        Forest::new(schema, inputs, &[output], u64::MAX, 0)
+    };
+    for (schema, inputs) in [(SCHEMA_PLACE1, 1), (SCHEMA_PLACE1, 254), (0x8000, 1), (u16::MAX, 1)] {
+        assert_eq!(of(schema, inputs, 1).unwrap().origin(), (u64::MAX, 0));
+    }
+    assert!(of(0x7fff, 1, 1).is_err() && of(SCHEMA_PLACE1, 0, 1).is_err());
+    let mut out = [0.0];
+    of(SCHEMA_PLACE1, 1, 65_536).unwrap().predict(&[0.0], &mut out).unwrap();
+    assert_eq!(out, [1.5]);
+    assert!(of(SCHEMA_PLACE1, 1, 65_537).is_err());
+}
+
+#[test]
+fn names_are_letters_digits_and_two_signs() {
+    let named = |name: &str| Forest::new(SCHEMA_PLACE1, 2, &[output(name, 1)], 0, 0);
+    for name in ["a", "z", "A", "Z", "0", "9", "_", "-", "azAZ09_-", &"x".repeat(40)] {
+        assert!(named(name).is_ok(), "{name}");
+    }
+    // The neighbours of each of them.
+    for sign in "`{@[/:^,.".chars() {
+        assert!(named(&format!("a{sign}")).is_err(), "{sign}");
+    }
+}
+
+/// A table that the file has room for is looked at before what is missing behind it.
+#[test]
+fn tables_at_the_end_of_the_file_are_read() {
+    let forest = Forest::new(SCHEMA_PLACE1, 2, &[output("a", 1), output("b", 1)], 0, 0).unwrap();
+    let good = forest.to_bytes();
+    let cut = |end: usize, at: usize, bytes: &[u8]| {
+        let mut file = common::forged(&good[..end + 4], 16, &(end as u32 + 4).to_le_bytes());
+        file = common::forged(&file, at, bytes);
+        match Forest::from_bytes(&file) {
+            Err(Error::Model { fault, offset }) => (fault.name(), offset),
+            other => panic!("{other:?}"),
+        }
+    };
+    let (outputs, trees) = (64 + 2 * 48, 64 + 2 * 48 + 2 * 4);
+    assert_eq!(cut(outputs, 64, b" "), ("field", 64));
+    assert_eq!(cut(outputs, 64, b"a"), ("shape", 16));
+    assert_eq!(cut(trees, outputs, &[2]), ("field", outputs));
+    assert_eq!(cut(trees, outputs, &[5]), ("shape", 16));
+}
+
+#[test]
 fn rows_that_are_not_finite_are_refused_with_their_place() {
     let forest = Forest::new(SCHEMA_PLACE1, 2, &[output("a", 1)], 0, 0).unwrap();
     for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {

@@ -110,6 +110,49 @@ fn what_no_file_can_hold_is_not_written() {
     assert!(text(|k| (k.network, k.values) = (None, vec![1, 2, 3])).contains("DecisionTree"));
 }
 
+/// A tree in which every path has this many splits.
+fn complete(nodes: &mut Vec<TreeNode>, depth: u32) {
+    if depth == 0 {
+        nodes.push(TreeNode::leaf(0, 1_000_000));
+        return;
+    }
+    nodes.push(TreeNode::split(0, 0.5, (nodes.len() + (1 << depth)) as u16));
+    complete(nodes, depth - 1);
+    complete(nodes, depth - 1);
+}
+
+/// A tree in which every left child is a split, of this many in all.
+fn left(splits: u16) -> Result<DecisionTree, Error> {
+    let mut nodes: Vec<TreeNode> = (0..splits).map(|k| TreeNode::split(0, 0.5, 2 * splits - k)).collect();
+    nodes.extend((0..=splits).map(|_| TreeNode::leaf(1, 0)));
+    DecisionTree::from_nodes(nodes, 2, 2)
+}
+
+#[test]
+fn the_ends_of_each_range_are_read() {
+    let read = |change: &dyn Fn(&mut Knob)| {
+        let mut knob = knob();
+        change(&mut knob);
+        assert_eq!(Knob::from_bytes(&knob.to_bytes().unwrap()).unwrap(), knob);
+    };
+    read(&|knob| (knob.confidence, knob.accuracy) = (1.0, 1.0));
+    read(&|knob| knob.schema = u16::MAX);
+    for layers in [1, 8] {
+        let mut shape = vec![(1, Activation::Relu); layers];
+        shape[layers - 1] = (2, Activation::Softmax);
+        read(&|knob| knob.network = Some(SmallNetwork::new(2, &shape, 1).unwrap()));
+    }
+    let shape = [(256, Activation::Sigmoid), (2, Activation::Linear)];
+    read(&|knob| knob.network = Some(SmallNetwork::new(2, &shape, 1).unwrap()));
+    for depth in [0, 11] {
+        let mut nodes = Vec::new();
+        complete(&mut nodes, depth);
+        read(&|knob| knob.tree = Some(DecisionTree::from_nodes(nodes.clone(), 2, 2).unwrap()));
+    }
+    read(&|knob| knob.tree = Some(left(64).unwrap()));
+    assert!(left(65).is_err());
+}
+
 #[test]
 fn a_tree_decides_where_there_is_no_network() {
     let mut knob = knob();

@@ -136,6 +136,11 @@ fn every_truncation_is_refused() {
         let error = Model::from_bytes(&good[..len]).unwrap_err();
         assert_eq!(error, Error::Model { fault: ModelFault::Truncated, offset: len });
     }
+    // What the bytes that are there say comes first, as soon as all of it is there.
+    assert_eq!(Model::from_bytes(b"no model"), Err(Error::Model { fault: ModelFault::Magic, offset: 0 }));
+    let mut newer = good[..24].to_vec();
+    newer[8] = 3;
+    assert_eq!(Model::from_bytes(&newer), Err(Error::Model { fault: ModelFault::Version, offset: 8 }));
     let mut long = good.clone();
     long.push(0);
     assert_eq!(Model::from_bytes(&long), Err(Error::Model { fault: ModelFault::Length, offset: 16 }));
@@ -179,11 +184,26 @@ fn every_field_is_checked() {
         let bad = forged(&good, at, bytes);
         assert_eq!(Model::from_bytes(&bad), Err(Error::Model { fault, offset }), "byte {at}");
     }
+    // A table of eight layers in a file that has no room for it.
+    let short = forged(&forged(&good[..128], 16, &[128, 0, 0, 0]), 20, &[8, 0, 0, 0]);
+    assert_eq!(Model::from_bytes(&short), Err(Error::Model { fault: ModelFault::Shape, offset: 16 }));
     // Valid numbers elsewhere do not matter, and no forged byte causes a crash.
     for at in 8..good.len() - 4 {
         for byte in [0, 1, 0x7f, 0x80, 0xff] {
             let _ = Model::from_bytes(&forged(&good, at, &[byte]));
         }
+    }
+}
+
+#[test]
+fn the_ends_of_each_range_are_read() {
+    for hidden in [1, 4_096] {
+        let model = model(hidden, 9, 5);
+        assert_eq!(Model::from_bytes(&model.to_bytes().unwrap()), Ok(model));
+    }
+    let (good, million) = (model(3, 1_000, 5).to_bytes().unwrap(), 1_000_000u32.to_le_bytes());
+    for (at, bytes) in [(68, &million[..]), (72, &million), (112, &[1, 0, 0, 0, 0, 0, 0, 0]), (112 + 7, &[0x7f])] {
+        assert!(Model::from_bytes(&forged(&good, at, bytes)).is_ok(), "byte {at}");
     }
 }
 
