@@ -86,8 +86,8 @@ static int check_shape(const uint8_t *bytes, size_t size, struct linnet_forest_f
 			return refuse(offset, at, LINNET_E_FIELD);
 		nodes += own;
 	}
-	/* A tree has one leaf more than splits. */
-	if (nodes > INT32_MAX || nodes + 4 * ((nodes - trees) / 2) + 8 * ((nodes + trees) / 2) != end - at)
+	/* A tree has one leaf more than splits. No file has 4 GiB, so the number of nodes fits 32 bits. */
+	if (nodes + 4 * ((nodes - trees) / 2) + 8 * ((nodes + trees) / 2) != end - at)
 		return refuse(offset, 16, LINNET_E_SHAPE);
 	file->node_count = (uint32_t)nodes;
 	file->value_count = (uint32_t)((nodes + trees) / 2);
