@@ -3,7 +3,7 @@
 
 use crate::common;
 
-use linnet_core::{Error, Forest, ForestOutput, RegressionTree, SCHEMA_PLACE1};
+use linnet_core::{Error, Forest, ForestOutput, ModelFault, RegressionTree, SCHEMA_PLACE1};
 
 /// Lines of every file of a folder of `spec/vectors/place`, with its name.
 fn files(folder: &str) -> Vec<(String, Vec<String>)> {
@@ -125,6 +125,9 @@ fn the_ends_of_each_range_are_read() {
     of(SCHEMA_PLACE1, 1, 65_536).unwrap().predict(&[0.0], &mut out).unwrap();
     assert_eq!(out, [1.5]);
     assert!(of(SCHEMA_PLACE1, 1, 65_537).is_err());
+    // Version 1 of the files had no forests.
+    let old = common::forged(of(SCHEMA_PLACE1, 1, 1).unwrap().to_bytes(), 8, &[1]);
+    assert_eq!(Forest::from_bytes(&old).unwrap_err(), Error::Model { fault: ModelFault::Kind, offset: 10 });
 }
 
 #[test]
