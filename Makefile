@@ -139,8 +139,8 @@ kills: build           ## kill -9 at random moments over every command that writ
 fuzz:                  ## damaged input for every reader, each for a time, and the lines it must reach: make fuzz [SECONDS=60 of each | HOURS=n in all] [SEED=n] [TARGET=dm] [JOBS=2]
 	@$(PYTHON) tests/fuzz/run.py $(TARGET) $(if $(HOURS),--hours $(HOURS),--seconds $(or $(SECONDS),60)) --seed $(SEED) --jobs $(or $(JOBS),1)
 
-mutate:                ## change the C core, or a crate, in one place at a time; the checks must notice: make mutate [CRATE=array | UNITS="ledger verdict" | NAMED=1] [COUNT=40] [SEED=n]
-	@$(PYTHON) tests/mutation/$(if $(NAMED),named.py,$(if $(CRATE),crate.py $(CRATE),mutate.py $(UNITS)) --count $(or $(COUNT),40) --seed $(SEED))
+mutate:                ## change the C core, or a crate, in one place at a time; the checks must notice: make mutate [CRATE=array | UNITS="ledger verdict" [QUICK=1] | NAMED=1] [COUNT=40] [SEED=n]
+	@$(PYTHON) tests/mutation/$(if $(NAMED),named.py,$(if $(CRATE),crate.py $(CRATE),mutate.py $(UNITS) $(if $(QUICK),--quick)) --count $(or $(COUNT),40) --seed $(SEED))
 
 sanitize:              ## Rust tests that reach the C core under AddressSanitizer, LeakSanitizer and UBSan: make sanitize [CRATES="core array"]
 	@sh tests/sanitize.sh $(CRATES)
