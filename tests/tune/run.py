@@ -349,8 +349,9 @@ def main(wanted: list[str]) -> int:
     if reason:
         print(f"skipped: {reason}", file=sys.stderr)
         return SKIPPED
-    # A shell's background job ignores SIGINT, and so would the commands that are interrupted here.
+    # A shell's background job ignores SIGINT, one under nohup SIGHUP, and so would the commands that are ended here.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     failed = []
     with tempfile.TemporaryDirectory(prefix="linnet-tune-") as place, Bed(NVME, MEMORY, DATA + (480 << 20)) as bed:
         data = bed.fill("data", DATA)
