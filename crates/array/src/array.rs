@@ -56,8 +56,8 @@ pub struct Array {
     clone_rate: Rate,
     limits: [Limits; 2],
     counters: Counters,
-    /// The counts do not go back to the first request.
-    counts_anew: bool,
+    /// The counters were reset.
+    were_reset: bool,
     all: Mask,
     #[cfg(test)]
     pub(crate) canary: Option<Breakage>,
@@ -98,7 +98,7 @@ impl Array {
             clone_rate: config.clone_budget.rate(),
             limits: limits.map(Limits::new),
             counters: Counters::default(),
-            counts_anew: false,
+            were_reset: false,
             policy,
             placement,
             all: ((1u16 << config.replicas) - 1) as Mask,
@@ -108,15 +108,15 @@ impl Array {
         })
     }
 
-    /// Counts so far, or since [`Array::count_anew`].
+    /// Counts so far, or since [`Array::reset_counters`].
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
     /// Sets all counts to 0.
-    pub fn count_anew(&mut self) {
+    pub fn reset_counters(&mut self) {
         self.counters = Counters::default();
-        self.counts_anew = true;
+        self.were_reset = true;
     }
 
     /// The state of each device as the array knows it.
@@ -225,8 +225,8 @@ impl Array {
         slot.copies -= 1;
         // A refused copy costs the device nothing, so one of the read's other copies no longer counts as extra.
         let taken_back = u64::from(slot.copies > 0);
-        debug_assert!(taken_back <= self.counters.extra_io || self.counts_anew, "a copy that was not counted");
-        // It may have been counted before the counts began anew.
+        debug_assert!(taken_back <= self.counters.extra_io || self.were_reset, "a copy that was not counted");
+        // It may have been counted before a reset.
         self.counters.extra_io = self.counters.extra_io.saturating_sub(taken_back);
         let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
         let device = self.placement.device(slot.row, k);

@@ -303,7 +303,7 @@ impl<C: Clock, D: Device, O: Observer> Driver<'_, C, D, O> {
         if self.first_measured.is_none() && record.arrive_ns >= self.warm_up_ns {
             self.first_measured = Some(tag);
             self.result.measured_from_ns = arrive_ns;
-            self.array.count_anew();
+            self.array.reset_counters();
         }
         self.note(now, 1, tag);
         self.observer.input(now, &Input::Arrive { tag, stream, request, arrive_ns });
