@@ -73,6 +73,19 @@ def read_source(source: Source) -> Trace:
     return load(source.path or Path(source.name), source.format, Bars())
 
 
+def delivered(
+    found: dict[str, Any], text: Callable[[], str], output: Path | None, page: Path | None, json: bool
+) -> bool:
+    """Write what was found to the files that were asked for, and print it as JSON if that was; whether it was."""
+    if output is not None:
+        write_whole(output, dumps(found, indent=1) + "\n")
+    if page is not None:
+        write_whole(page, text())
+    if json:
+        print_json(found)
+    return json
+
+
 def tell_ratios(
     found: dict[str, list[dict[str, Any]]],
     title: str,
@@ -83,12 +96,7 @@ def tell_ratios(
 ) -> None:
     """Write rows and summary where they were asked for; without JSON, print the summary without its intervals."""
     lines = found["summary"]
-    if output is not None:
-        write_whole(output, dumps(found, indent=1) + "\n")
-    if page is not None:
-        write_whole(page, table_of(lines))
-    if json:
-        print_json(found)
+    if delivered(found, lambda: table_of(lines), output, page, json):
         return
     columns = [name for name in lines[0] if "95" not in name]
     shown = [[f"{line[k]:.3f}" if isinstance(line[k], float) else line[k] for k in columns] for line in lines]

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from json import dumps
 from pathlib import Path
 from typing import Annotated
 
@@ -26,9 +25,8 @@ from linnet.cli.options import (
     checked_presets,
     load_all,
 )
-from linnet.cli.output import Bars, console, print_json, table, warn
-from linnet.files import write_whole
-from linnet.studies.cli.options import Keep, Output, Page, Seeds, Workloads, chosen_of, read_source
+from linnet.cli.output import Bars, console, table, warn
+from linnet.studies.cli.options import Keep, Output, Page, Seeds, Workloads, chosen_of, delivered, read_source
 from linnet.studies.grid import Source
 from linnet.studies.worth import LOST, reported_seeds, summary
 from linnet.studies.worth_fair import fair
@@ -102,12 +100,7 @@ def worth_command(
     if not rows:
         raise typer.BadParameter("no cell could be run", param_hint="--everything" if everything else "--trace")
     found = {"rows": rows, "summary": summary(rows), "fair": fair(rows)}
-    if output is not None:
-        write_whole(output, dumps(found, indent=1) + "\n")
-    if page is not None:
-        write_whole(page, page_of(rows))
-    if json:
-        print_json(found)
+    if delivered(found, lambda: page_of(rows), output, page, json):
         return
     table("linnet-best against the best rule without a model, us", COLUMNS, [[row[k] for k in COLUMNS] for row in rows])
     lines = found["summary"]
