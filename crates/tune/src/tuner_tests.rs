@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests the tuner with readers that are made up.
+
+use super::*;
+use crate::journal::FileEntry;
+use crate::observe::{Reader, Sight};
+use crate::openfile::{Descriptor, FileId};
+use crate::rule::Rule;
+
+const DEV: Dev = Dev { major: 8, minor: 0 };
+const FILE: FileId = FileId { dev: DEV, inode: 12 };
+
+/// One process that has the file open without advice, and one with. The first one's value is what we set.
+struct Readers {
+    sight: Sight,
+    plain_kib: u32,
+}
+
+impl Observer for Readers {
+    fn sight(&self) -> &Sight {
+        &self.sight
+    }
+    fn look(&mut self) -> Result<Vec<Sample>> {
+        Ok(Vec::new())
+    }
+    fn descriptors(&mut self, _: &[FileId]) -> Result<Vec<Descriptor>> {
+        let value_kib = std::mem::replace(&mut self.plain_kib, 8);
+        let plain = Descriptor { file: FILE, cgroup: 1, process: 100, fd: 3, mode: 0x1f, flags: 0, value_kib };
+        let advised = Descriptor { process: 101, value_kib: 256, ..plain.clone() };
+        Ok(vec![plain, advised])
+    }
+    fn lost(&self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+fn host() -> (tempfile::TempDir, Host) {
+    let root = tempfile::tempdir().expect("a directory");
+    let host = Host::below(root.path());
+    host.replace("/sys/block/sda/dev", "8:0").expect("written");
+    host.replace("/sys/class/bdi/8:0/read_ahead_kb", "128").expect("written");
+    host.replace("/proc/self/mountinfo", "30 1 8:0 / /data rw - ext4 /dev/sda rw").expect("written");
+    host.replace("/sys/dev/block/.keep", "").expect("written");
+    std::os::unix::fs::symlink("../../block/sda", host.path("/sys/dev/block/8:0")).expect("linked");
+    (root, host)
+}
+
+/// `n` random reads that bring `each` pages for one that is used.
+fn random(reader: Reader, n: u64, each: u64) -> Sample {
+    let counts = Counts {
+        accesses: n,
+        pages: n,
+        jumps: n,
+        faults: n,
+        added: each * n,
+        used: n,
+        batches: n,
+        ..Counts::default()
+    };
+    Sample { file: FILE, cgroup: 1, reader, counts, rpcs: Rpcs::default(), processes: Vec::new() }
+}
+
+/// Random reads get 8 KiB; beside those, others then read with a value as `beside` shows.
+fn events_beside(beside: Reader) -> Vec<Event> {
+    let (_root, host) = host();
+    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+    let mut observer = Readers { sight, plain_kib: 128 };
+    let options = Options { dry_run: true, ..Options::default() };
+    let rule = Rule::default();
+    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let mut events = Vec::new();
+    for look in 4..20 {
+        let samples = if look < 5 {
+            vec![random(Reader::Own, 200, 32)]
+        } else {
+            vec![random(Reader::Own, 200, 2), random(beside, 800, 64)]
+        };
+        events.extend(tuner.tick(Duration::from_millis(250 * look), &samples).expect("a look"));
+    }
+    events
+}
+
+fn kinds(events: &[Event]) -> Vec<&str> {
+    events.iter().map(|event| event.kind).collect()
+}
+
+#[test]
+fn what_those_with_advice_bring_takes_no_value_back() {
+    assert_eq!(kinds(&events_beside(Reader::Own)), ["decision", "rollback"], "all on the file's account");
+    for advised in [Reader::Advised, Reader::Above(256)] {
+        let events = events_beside(advised);
+        assert_eq!(kinds(&events), ["decision", "skip"], "{events:?}");
+        assert_eq!((events[0].from_kib, events[0].to_kib), (Some(128), Some(8)));
+        assert!(events[1].why.starts_with("left alone, its owner advised SEQUENTIAL"), "{}", events[1].why);
+    }
+    assert_eq!(kinds(&events_beside(Reader::Above(512))), ["decision", "rollback"], "opened under another value");
+}
+
+/// Open files that no value can be given to.
+struct Refusing(Sight, Descriptor);
+
+impl Observer for Refusing {
+    fn sight(&self) -> &Sight {
+        &self.0
+    }
+    fn look(&mut self) -> Result<Vec<Sample>> {
+        Ok(Vec::new())
+    }
+    fn descriptors(&mut self, _: &[FileId]) -> Result<Vec<Descriptor>> {
+        Ok(vec![self.1.clone()])
+    }
+    fn lost(&self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_set_is_told_once_and_not_as_set() {
+    use std::os::fd::AsRawFd;
+    let (_root, host) = host();
+    let process = std::process::id();
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).expect("our own process");
+    host.replace(format!("/proc/{process}/stat"), &stat).expect("written");
+    // Advice for a pipe is refused.
+    let (pipe, _end) = std::io::pipe().expect("a pipe");
+    let file = FileId { dev: DEV, inode: rustix::fs::fstat(&pipe).expect("its number").st_ino };
+    let fd = u32::try_from(pipe.as_raw_fd()).expect("positive");
+    let open = Descriptor { file, cgroup: 1, process, fd, mode: 0x1f, flags: 0, value_kib: 128 };
+    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+    let mut observer = Refusing(sight, open);
+    let options = Options { scope: Scope::Files, ..Options::default() };
+    let rule = Rule::default();
+    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let mut events = Vec::new();
+    for look in 4..100 {
+        let samples = [Sample { file, ..random(Reader::Own, 200, 32) }];
+        events.extend(tuner.tick(Duration::from_millis(250 * look), &samples).expect("a look"));
+    }
+    assert_eq!(kinds(&events), ["skip"], "{events:?}");
+    let skip = &events[0];
+    assert_eq!((skip.applied, skip.from_kib, skip.to_kib), (false, Some(128), Some(128)));
+    assert!(skip.why.starts_with("left alone, it cannot be set: "), "{}", skip.why);
+    assert_eq!(host.number::<u32>("/sys/class/bdi/8:0/read_ahead_kb").expect("a number"), 128);
+}
+
+#[test]
+fn a_group_that_is_not_there_is_told_at_the_start() {
+    let (_root, host) = host();
+    host.replace("/sys/fs/cgroup/cgroup.controllers", "io").expect("written");
+    host.replace("/sys/fs/cgroup/web.service/cgroup.procs", "").expect("written");
+    let rule = Rule::default();
+    for (group, said) in [("web.service", false), ("wbe.service", true)] {
+        let mut observer = Readers { sight: Sight::default(), plain_kib: 128 };
+        let options = Options { dry_run: true, cgroup: Some(group.into()), ..Options::default() };
+        let mut notes = Vec::new();
+        let mut tell = |event: &Event| {
+            notes.push(event.why.clone());
+            true
+        };
+        Tuner::start(&host, options, &rule, &mut observer, &mut tell).expect("started");
+        assert_eq!(notes.iter().any(|why| why.contains(&format!("is called {group} now"))), said, "{notes:?}");
+    }
+}
+
+/// A device of `original` KiB after a window of random reads: what was told of it, and what is told at the end.
+fn after_random_reads(original: u32, alone: bool) -> (Vec<Event>, Vec<Event>) {
+    let (_root, host) = host();
+    host.replace("/sys/block/sda/size", "1000").expect("written");
+    host.replace("/sys/class/bdi/8:0/read_ahead_kb", &original.to_string()).expect("written");
+    let (mut devices, mut journal) = (Devices::default(), Journal::open(&host).expect("empty"));
+    let bdis = bdi::list(&host);
+    let at = Duration::from_secs;
+    let moves = Moves { dry_run: false, alone, decider: &Rule::default() };
+    devices.value_of(&host, &bdis[0], at(0), Rivals::Auto, at(600)).expect("a value");
+    devices.count(&bdis[0].name, crate::rule::Class::Random, 1000);
+    let set = devices.set(at(2), &moves, &mut journal, &bdis).expect("set");
+    let mut told = Vec::new();
+    devices.restore(&mut journal, &bdis, &mut |event| told.push(event.clone())).expect("restored");
+    (set, told)
+}
+
+#[test]
+fn a_device_s_value_is_put_back_under_the_name_that_operators_know() {
+    let (set, told) = after_random_reads(65_536, false);
+    assert_eq!((&set[0].target[..], set[0].to_kib), ("/dev/sda", Some(128)));
+    assert_eq!((&told[0].target[..], told[0].to_kib), ("/dev/sda", Some(65_536)));
+}
+
+#[test]
+fn a_device_never_moves_to_half_its_value() {
+    for (original, alone, to) in [(512, false, Some(128)), (256, false, None), (16, true, Some(8))] {
+        let (set, _) = after_random_reads(original, alone);
+        assert_eq!(set.first().and_then(|event| event.to_kib), to, "from {original}");
+    }
+}
+
+#[test]
+fn a_value_of_ours_is_no_advice() {
+    let mut journal = Journal::unsaved(&host().1);
+    let files = Files::default();
+    let is_advised = |kib, journal: &Journal| files.is_advised(Reader::Above(kib), FILE, 128, 65_536, journal);
+    assert!(is_advised(256, &journal) && is_advised(131_072, &journal) && !is_advised(512, &journal));
+    journal.note_file(FileEntry {
+        process: 100,
+        started: 1,
+        fd: 3,
+        dev: DEV,
+        inode: FILE.inode,
+        knob: "k".into(),
+        original_kib: 128,
+        written_kib: 256,
+    });
+    assert!(!is_advised(256, &journal) && is_advised(131_072, &journal));
+}
