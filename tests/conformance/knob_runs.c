@@ -214,6 +214,47 @@ static void induction(void)
 	end("tree");
 }
 
+/* Every kind of event, near where the last ones were and far from it, in ranges of every size. */
+static void reads_of_all_kinds(void)
+{
+	static struct linnet_reads reads;
+	uint64_t streams[6] = { 0 };
+
+	begin();
+	for (uint32_t step = 0; step < 20000; step++) {
+		uint64_t *at = &streams[draw() % 6], size = 1 + (uint64_t)(draw() % 4 ? draw() % 4 : draw() % 600);
+		uint64_t far = (uint64_t)draw() << 31, back = size + draw() % 20, end;
+
+		/* Beginning again with an empty state has the first events of each kind many times. */
+		if (step % 500 == 0)
+			memset(&reads, 0, sizeof(reads));
+		if (draw() % 3 == 0)
+			*at = reads.start + draw() % 48;
+		else if (draw() % 8 == 0)
+			*at = far >> draw() % 62;
+		if (draw() % 16 == 0)
+			*at -= *at < back ? *at : back;
+		end = *at + size;
+		switch (draw() % 5) {
+		case 0:
+		case 1:
+			linnet_reads_read(&reads, *at, end);
+			break;
+		case 2:
+			linnet_reads_fault(&reads, *at);
+			break;
+		case 3:
+			linnet_reads_map(&reads, *at & ~15ull, (*at & ~15ull) + 16);
+			break;
+		default:
+			linnet_reads_add(&reads, *at, end);
+		}
+		*at = end;
+		mix(&reads, sizeof(reads));
+	}
+	end("reads");
+}
+
 /* Reads of three kinds, their features, verdicts and changes. */
 static void readahead(void)
 {
@@ -275,6 +316,7 @@ unsigned knob_runs(void)
 		training(&runs[r]);
 	rings();
 	induction();
+	reads_of_all_kinds();
 	readahead();
 	return wrong;
 }

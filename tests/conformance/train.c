@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Trains small networks with every loss and prints the bits of the results. core/Makefile compares them between builds:
- * no bit may differ, and under the sanitizers no build may access memory outside its buffers. Every buffer has exactly
- * the size that the core asks for.
+ * Trains small networks with every loss and prints the bits of the results. core/Makefile compares them with
+ * outputs/train.txt: no bit may differ, and under the sanitizers no build may access memory outside its buffers. Every
+ * buffer has exactly the size that the core asks for.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

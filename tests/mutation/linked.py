@@ -108,8 +108,8 @@ class Check(NamedTuple):
     """Where it runs."""
 
     def key(self) -> str:
-        """The program, without its directory, and its tests."""
-        return " ".join([Path(self.command[0]).name, *self.command[3:]])
+        """The command, without directories: those of the programs change."""
+        return " ".join(Path(word).name for word in self.command)
 
 
 def rust_tests() -> list[Check]:

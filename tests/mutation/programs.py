@@ -2,6 +2,7 @@
 """C programs of ``tests/conformance`` on a changed C core, which they use as a shared library.
 
 They notice most mutants of what Rust tests reach little, and are compiled again only for the headers that they read.
+Some print bits, which must be those in ``tests/conformance/outputs``.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ PROGRAMS = {
     "tune": (["tune", "tune_trees", "knob_files", "knob_runs"], ["knobs/*/*.txt"]),
     "place": (["place"], ["place/models/*.txt", "place/reject/*.txt"]),
     "ledger": (["ledger"], ["1", "5000"]),
+    "train": (["train"], []),
 }
+# The program with its arguments, and the file with what it prints.
+PRINTS = ("sh", "-c", 'printed=$("$@") && [ "$printed" = "$(cat "$0")" ]')
 
 
 def sources() -> dict[str, list[Path]]:
@@ -31,5 +35,7 @@ def checks(lib: Path) -> list[Check]:
     vectors, found = ROOT / "spec/vectors", []
     for name, (_, words) in PROGRAMS.items():
         inputs = [str(path) for word in words for path in ([word] if word.isdigit() else sorted(vectors.glob(word)))]
-        found.append(Check(f"tests/conformance/{name}", (str(lib / name), *inputs), ROOT / "core"))
+        printed = ROOT / f"tests/conformance/outputs/{name}.txt"
+        told = (*PRINTS, str(printed)) if printed.exists() else ()
+        found.append(Check(f"tests/conformance/{name}", (*told, str(lib / name), *inputs), ROOT / "core"))
     return found
