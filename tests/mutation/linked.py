@@ -25,7 +25,7 @@ SETS = {
     "avx512": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512vnni", "-mprefer-vector-width=512"],
 }
 # Seconds of the processor: tests that take less share a process, and those that take more run after the C checks.
-LITTLE, QUICK_SECONDS, LONG_SECONDS = 0.05, 0.25, 2.0
+LITTLE, QUICK_SECONDS, LONG_SECONDS = 0.05, 1.0, 2.0
 # A test that fails is known sooner, and the processor has others to serve.
 ONE_THREAD = {"RUST_TEST_THREADS": "1"}
 TOLD = "LINNET_REACHED"
