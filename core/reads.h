@@ -65,14 +65,13 @@ struct linnet_reads {
 #define LINNET_UNROLL
 #endif
 
+/* log2, rounded down; from 65,536 on always 16, which is in the last bucket of distances and of sizes. */
 LINNET_READS_INLINE uint32_t linnet_log2(uint64_t value)
 {
 	uint32_t log = 0;
 
-	if (value >> 32)
-		return 32;
 	if (value >> 16)
-		value >>= 16, log += 16;
+		return 16;
 	if (value >> 8)
 		value >>= 8, log += 8;
 	if (value >> 4)
