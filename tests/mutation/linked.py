@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The Rust tests of ``crates/core`` and ``crates/array``, and C programs, on a changed C core.
+"""The Rust tests of ``crates/core``, ``crates/array`` and ``crates/tune``, and C programs, on a changed C core.
 
 They are compiled once, against the core as a shared library. A mutant needs the library of its own copy of the core and
 no Rust compiler: a unit takes a fraction of a second, a header the units that include it.
@@ -30,6 +30,7 @@ LITTLE, QUICK_SECONDS, LONG_SECONDS = 0.05, 1.0, 2.0
 ONE_THREAD = {"RUST_TEST_THREADS": "1"}
 TOLD = "LINNET_REACHED"
 """The file to which a process appends the names of the units that it reaches."""
+CRATES = ["linnet-core", "linnet-array", "linnet-tune"]
 KINDS = {"module", "integer", "tune", "fpu", "float"}
 
 
@@ -113,7 +114,7 @@ class Check(NamedTuple):
 
 
 def rust_tests() -> list[Check]:
-    """The tests of both crates, each by itself; they are compiled, unless nothing has changed since the last run."""
+    """The tests of these crates, each by itself; they are compiled, unless nothing has changed since the last run."""
     tree, lib = WORK / "tree-core", WORK / "lib"
     copy_sources(tree)
     built, key = lib / "built", digest(tree / "core")
@@ -123,13 +124,13 @@ def rust_tests() -> list[Check]:
     versions = subprocess.run(["rustc", "-vV"], check=True, capture_output=True, text=True).stdout.splitlines()
     host = next(line.removeprefix("host: ") for line in versions if line.startswith("host: "))
     override = f"target.{host}.{NAME}.rustc-link"
-    command = ["cargo", "test", "--quiet", "--locked", "-p", "linnet-core", "-p", "linnet-array", "--tests"]
+    command = ["cargo", "test", "--quiet", "--locked", *(f"--package={name}" for name in CRATES), "--tests"]
     command += ["--config", f'{override}-lib=["dylib={NAME}"]', "--config", f'{override}-search=["native={lib}"]']
     command += ["--no-run", "--message-format=json"]
     own = os.environ | {"CARGO_TARGET_DIR": str(WORK / "target-core")}
     told = subprocess.run(command, check=False, stdout=subprocess.PIPE, cwd=tree, env=own)
     if told.returncode:
-        raise CannotBuildError("the tests of crates/core and crates/array")
+        raise CannotBuildError("the tests of " + ", ".join(CRATES))
     checks = []
     for message in map(json.loads, told.stdout.splitlines()):
         if program := message.get("executable"):
@@ -171,7 +172,8 @@ class Checks:
         ``noting`` makes a library that tells which units are reached (``reached.py``). What was measured stays until a
         source changes.
         """
-        kept, key = WORK / "measured.json", digest(WORK / "tree-core", ROOT / "tests/conformance")
+        sources = WORK / "tree-core", ROOT / "tests/conformance", ROOT / "tests/mutation"
+        kept, key = WORK / "measured.json", digest(*sources)
         known = json.loads(kept.read_text()) if kept.exists() else {}
         if known.get("key") != key:
             known, telling = {"key": key}, noting()

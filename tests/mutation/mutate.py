@@ -2,8 +2,8 @@
 """Changes the C core in one place at a time and requires the checks to notice: ``make mutate``.
 
 A mutant swaps an operator, moves a number by one, or drops a statement. It survives if all these pass: the Rust tests
-of ``crates/core`` and ``crates/array``, and the C checks of its unit, which are the golden vectors and the
-device-mapper target in user space for what decides about an I/O, and others for the rest. The cheapest of them run
+of ``crates/core``, ``crates/array`` and ``crates/tune``, and the C checks of its unit, which are the golden vectors and
+the device-mapper target in user space for what decides about an I/O, and others for the rest. The cheapest of them run
 first, and of those that cost alike the ones that noticed most mutants of the file. A survivor is a finding unless
 ``argued.txt`` says why no check can tell it apart. Mutants are drawn by a seed, which is printed first. Exit status: 0
 if every survivor is argued, 1 if not, 77 if the checks fail without a mutant.
