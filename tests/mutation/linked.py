@@ -172,8 +172,7 @@ class Checks:
         ``noting`` makes a library that tells which units are reached (``reached.py``). What was measured stays until a
         source changes.
         """
-        sources = WORK / "tree-core", ROOT / "tests/conformance", ROOT / "tests/mutation"
-        kept, key = WORK / "measured.json", digest(*sources)
+        kept, key = WORK / "measured.json", digest(WORK / "tree-core", ROOT / "tests/conformance") + " ".join(CRATES)
         known = json.loads(kept.read_text()) if kept.exists() else {}
         if known.get("key") != key:
             known, telling = {"key": key}, noting()
