@@ -255,6 +255,99 @@ static void reads_of_all_kinds(void)
 	end("reads");
 }
 
+/* A count of any size, now and then at an end of its range. */
+static uint64_t count(void)
+{
+	uint64_t wide = (uint64_t)draw() << 33, less = draw() % 2;
+
+	return draw() % 8 ? wide >> draw() % 64 : ((uint64_t)1 << draw() % 64) - less;
+}
+
+/* Windows of any counts, of few and of many reads: their sums, features, costs and verdicts. */
+static void windows(void)
+{
+	struct linnet_counts window, more;
+	struct linnet_readahead_verdict verdict = { 0 };
+	struct linnet_pattern pattern;
+	struct linnet_rule rule;
+	uint32_t row[LINNET_READAHEAD_INPUTS], says;
+	uint64_t *counts[2] = { &window.accesses, &more.accesses }, cost;
+
+	begin();
+	linnet_rule_init(&rule);
+	mix(&rule, sizeof(rule));
+	for (uint32_t step = 0; step < 4000; step++) {
+		uint32_t small = draw() % 2 ? 1 + draw() % 40 : 0, price = draw();
+
+		for (uint32_t k = 0; k < 2; k++)
+			for (uint32_t i = 0; i < sizeof(window) / sizeof(uint64_t); i++)
+				counts[k][i] = draw() % 4 == 0 ? 0 : small ? draw() % small : count();
+		linnet_counts_add(&window, &more);
+		mix(&window, sizeof(window));
+		linnet_pattern_of(&window, draw() % 4 != 0, &pattern);
+		linnet_pattern_row(&pattern, row);
+		cost = linnet_pattern_cost_q16(&pattern, price << draw() % 2);
+		mix(&pattern, sizeof(pattern));
+		mix(row, sizeof(row));
+		mix(&cost, sizeof(cost));
+		says = (uint32_t)linnet_rule_decide(&rule, &pattern, &verdict);
+		mix(&says, sizeof(says));
+		mix(&verdict, sizeof(verdict));
+		says = draw() % 1000001;
+		linnet_model_verdict(&rule, &pattern, linnet_readahead_ladder[draw() % LINNET_READAHEAD_LEVELS], says, &verdict);
+		mix(&verdict, sizeof(verdict));
+	}
+	end("windows");
+}
+
+/* One governor's steps at every age of a window, with verdicts and costs at, just below and above each limit. */
+static void changes(void)
+{
+	static const uint32_t sizes[] = { 0, 8, 64, 128, 256, 512 };
+	static const uint32_t certain[] = { 0, 599999, 600000, 849999, 850000, 1000000 };
+	static const uint64_t ages[] = { 0, 1, 400000000, 999999999, 1000000000, 3999999999, 4000000000, 31000000000 };
+	static struct linnet_governor governor;
+	struct linnet_readahead_verdict verdict;
+	struct linnet_proposal proposal;
+	struct linnet_pattern pattern = { 0 };
+	uint64_t now = 0;
+
+	begin();
+	for (uint32_t step = 0; step < 20000; step++) {
+		uint32_t kib = sizes[1 + draw() % 5], told = draw() % 8, what = draw() % 16;
+		uint64_t age = ages[draw() % 8];
+
+		/* Mostly a round time after the window began or the last change was made, so that limits are met exactly. */
+		now = (draw() % 2 ? governor.began_ns : draw() % 2 ? governor.changed_at_ns : now) + age;
+		if (step % 300 == 0) {
+			now = 50000000000 + draw();
+			linnet_governor_init(&governor, now, kib);
+			governor.jump_pages_q16 = draw() % 2 ? governor.jump_pages_q16 : 0;
+		}
+		if (what == 0)
+			linnet_governor_correct(&governor, kib);
+		if (what == 1)
+			linnet_governor_refused(&governor, now, ages[draw() % 8]);
+		if (what == 2)
+			now = governor.hold_until_ns;
+		governor.window.accesses++;
+		pattern.added = draw() % 4 ? 1000 : 31 + draw() % 2;
+		/* Costs of 100, and a quarter more or a little more than that. */
+		pattern.added_each_q16 = 100 + (draw() % 2 ? 25 + draw() % 2 : 0);
+		pattern.batches_each_q16 = draw() % 3;
+		verdict.reading = draw() % LINNET_READINGS;
+		verdict.kib = sizes[draw() % 6];
+		verdict.confidence_ppm = certain[draw() % 6];
+		linnet_governor_step(&governor, now, &pattern, told ? &verdict : NULL, &proposal);
+		mix(&governor, sizeof(governor));
+		mix(&proposal, sizeof(proposal));
+		if (proposal.change != LINNET_CHANGE_NONE && draw() % 8)
+			linnet_governor_changed(&governor, now, draw() % 8 ? proposal.to_kib : kib);
+		mix(&governor, sizeof(governor));
+	}
+	end("changes");
+}
+
 /* Reads of three kinds, their features, verdicts and changes. */
 static void readahead(void)
 {
@@ -317,6 +410,8 @@ unsigned knob_runs(void)
 	rings();
 	induction();
 	reads_of_all_kinds();
+	windows();
+	changes();
 	readahead();
 	return wrong;
 }
