@@ -44,11 +44,16 @@ def ends_well(
     """Whether a command succeeds; None if it does not end in time. What it started ends with it: a mutant may loop."""
     quiet = subprocess.DEVNULL
     own = os.environ | (environment or {})
-    with subprocess.Popen(command, cwd=cwd, env=own, stdout=quiet, stderr=quiet, start_new_session=True) as child:
+
+    def limited() -> None:
+        # In the child, before it starts another: what is set from here could come too late for that one.
+        for limit, most in [(resource.RLIMIT_AS, memory_max), (resource.RLIMIT_CPU, cpu_seconds)]:
+            if most is not None:
+                resource.setrlimit(limit, (most, most))
+
+    setup = {"cwd": cwd, "env": own, "stdout": quiet, "stderr": quiet, "start_new_session": True}
+    with subprocess.Popen(command, **setup, preexec_fn=limited) as child:  # noqa: PLW1509
         try:
-            for limit, most in [(resource.RLIMIT_AS, memory_max), (resource.RLIMIT_CPU, cpu_seconds)]:
-                if most is not None:
-                    resource.prlimit(child.pid, limit, (most, most))
             status = child.wait(seconds)
             return None if status in (-signal.SIGXCPU, -signal.SIGKILL) else status == 0
         except subprocess.TimeoutExpired:
