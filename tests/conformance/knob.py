@@ -283,6 +283,15 @@ def patch(data: bytes, at: int, form: str, value: float) -> bytes:
     return bytes(new[:-4]) + struct.pack("<I", crc32c(bytes(new[:-4])))
 
 
+def like_nan(data: bytes) -> bytes:
+    """The same model with another seed of its training, so that its checksum, which is no weight, has a NaN's bits."""
+    for seed in range(10000):
+        data = patch(data, 40, "Q", seed)
+        if math.isnan(struct.unpack("<f", data[-4:])[0]):
+            return data
+    raise AssertionError("no seed does it")
+
+
 def hex_lines(data: bytes) -> str:
     """Hex with 32 bytes per line."""
     return "".join(data[at : at + 32].hex() + "\n" for at in range(0, len(data), 32))
@@ -349,6 +358,7 @@ def refusals(good: bytes, levels: int, inputs: int, layers: int) -> dict[str, by
         "confidence": patch(good, 64, "I", 1_000_001),
         "accuracy": patch(good, 68, "I", 1_000_001),
         "reserved": patch(good, 95, "B", 1),
+        "reserved-in-a-word": patch(good, 75, "B", 1),
         "mean-nan": patch(good, moments, "d", math.nan),
         "variance-negative": patch(good, moments + 8, "d", -1.0),
         "variance-infinite": patch(good, moments + 8, "d", math.inf),
@@ -357,6 +367,9 @@ def refusals(good: bytes, levels: int, inputs: int, layers: int) -> dict[str, by
         "outputs-last": patch(good, entry + 8 * (layers - 1), "I", levels + 1),
         "activation-4": patch(good, entry + 4, "I", 4),
         "softmax-hidden": patch(good, entry + 4, "I", SOFTMAX),
+        "softmax-before-last": patch(good, entry + 8 * (layers - 2) + 4, "I", SOFTMAX),
+        "layers-half": seal(good[: numbers - 4] + bytes(4)),
+        "layers-alone": seal(patch(good, entry, "I", 0)[:numbers] + bytes(4)),
         "weight-nan": patch(good, numbers + 40, "f", math.nan),
         "bias-infinite": patch(good, nodes - 4, "f", math.inf),
         "node-feature": patch(good, nodes + 4, "H", inputs),
@@ -382,6 +395,13 @@ def texts() -> dict[str, str]:
         "v2-wide": model(rng, 16, [(33, RELU), (32, LINEAR)], 90, 32, 0x8000),
     }
     files = {f"models/{name}.txt": golden(rng, data) for name, data in models.items()}
+    rng = random.Random(15)
+    models = {
+        "v2-one-level": model(rng, 3, [(4, RELU), (1, SIGMOID)], 1, 1, 4),
+        "v2-eight-layers": model(rng, 2, [(3, RELU), *[(2, SIGMOID)] * 6, (3, LINEAR)], 5, 3, 4),
+        "v2-checksum-nan": like_nan(model(rng, 2, [(3, LINEAR)], 0, 3, 3)),
+    }
+    files |= {f"models/{name}.txt": golden(rng, data) for name, data in models.items()}
     for name, data in refusals(both, 4, 5, 3).items():
         try:
             read(data)

@@ -24,7 +24,7 @@ static size_t size;
 /* One model of a file, with all memory that its decisions need. */
 static struct {
 	struct linnet_knob knob;
-	struct linnet_moments moments[LINNET_KNOB_INPUTS_MAX];
+	struct linnet_moments moments[LINNET_KNOB_INPUTS_MAX + 1];
 	struct linnet_normaliser normaliser;
 	struct linnet_small network;
 	struct linnet_tree_node nodes[LINNET_TREE_NODES_MAX];
@@ -73,23 +73,28 @@ static void refuse_stores(uint8_t *copy, const struct linnet_knob *knob)
 	}
 }
 
-/* Writing back what was read, into a copy whose numbers were erased, gives the file again. */
+/* Writing back what was read, into a copy whose numbers were erased, gives the file again, and no byte after it. */
 static void check_store(void)
 {
-	uint8_t *copy = room(size);
+	uint8_t *copy = room(size + 1);
 	struct linnet_knob knob;
 	size_t offset, i, differ = 0;
 	struct linnet_small *network;
 
 	memcpy(copy, bytes, size);
+	copy[size] = 0x5a;
 	CHECK(linnet_knob_read(copy, size, &knob, &offset) == 0);
 	network = knob.parts & LINNET_PART_NETWORK ? &model.network : NULL;
 	refuse_stores(copy, &knob);
 	memset(copy + (knob.moments - copy), 0x11, 16 * (size_t)knob.inputs);
+	memset(copy + (knob.network - copy), 0x11, (size_t)(knob.nodes - knob.network));
+	/* Numbers that belong to nothing may be anything. */
+	memset(&model.moments[knob.inputs], 0xff, sizeof(*model.moments));
+	memset(&model.values[network ? network->value_count : 0], 0xff, 4);
 	CHECK(linnet_knob_store(copy, size, &knob, &model.normaliser, network) == 0);
 	for (i = 0; i < size; i++)
 		differ += copy[i] != bytes[i];
-	CHECK(differ == 0);
+	CHECK(differ == 0 && copy[size] == 0x5a);
 	model.normaliser.rows = LINNET_NORMALISER_ROWS_MAX;
 	CHECK(linnet_knob_store(copy, size, &knob, &model.normaliser, network) == 0);
 	CHECK(linnet_knob_read(copy, size, &knob, &offset) == 0 && knob.normaliser_rows == LINNET_NORMALISER_ROWS_MAX);
@@ -104,8 +109,15 @@ static void load(void)
 	uint8_t *copy = room(size + 1);
 
 	memcpy(copy + 1, bytes, size);
+	memset(&model.knob, 0x5a, sizeof(model.knob));
 	CHECK(linnet_knob_read(copy + 1, size, &model.knob, &offset) == 0);
+	for (uint32_t k = model.knob.levels; k < LINNET_KNOB_LEVELS_MAX; k++)
+		CHECK(model.knob.values[k] == 0);
+	for (uint32_t k = model.knob.layer_count; k < LINNET_LAYERS_MAX; k++)
+		CHECK(model.knob.layers[k].outputs == 0 && model.knob.layers[k].activation == 0);
+	memset(&model.normaliser, 0x5a, sizeof(model.normaliser));
 	linnet_knob_load_normaliser(&model.knob, &model.normaliser, model.moments);
+	CHECK(model.normaliser.refused == 0 && model.normaliser.memory == model.knob.memory);
 	if (model.knob.parts & LINNET_PART_NETWORK) {
 		CHECK(linnet_small_plan(&model.network, model.knob.inputs, model.knob.layers, model.knob.layer_count) == 0);
 		CHECK(model.network.value_count <= sizeof(model.values) / sizeof(*model.values));

@@ -341,6 +341,9 @@ static void changes(void)
 		linnet_governor_step(&governor, now, &pattern, told ? &verdict : NULL, &proposal);
 		mix(&governor, sizeof(governor));
 		mix(&proposal, sizeof(proposal));
+		/* A moment later, in which more was read. */
+		now += draw() % 2;
+		governor.window.accesses++;
 		if (proposal.change != LINNET_CHANGE_NONE && draw() % 8)
 			linnet_governor_changed(&governor, now, draw() % 8 ? proposal.to_kib : kib);
 		mix(&governor, sizeof(governor));
