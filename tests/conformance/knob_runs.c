@@ -277,11 +277,14 @@ static void windows(void)
 	linnet_rule_init(&rule);
 	mix(&rule, sizeof(rule));
 	for (uint32_t step = 0; step < 4000; step++) {
-		uint32_t small = draw() % 2 ? 1 + draw() % 40 : 0, price = draw();
+		uint32_t n = sizeof(window) / sizeof(uint64_t), kind = draw() % 4, small = 1 + draw() % 40, price = draw();
 
+		/* All of any size, all small, all small but for one. */
 		for (uint32_t k = 0; k < 2; k++)
-			for (uint32_t i = 0; i < sizeof(window) / sizeof(uint64_t); i++)
-				counts[k][i] = draw() % 4 == 0 ? 0 : small ? draw() % small : count();
+			for (uint32_t i = 0; i < n; i++)
+				counts[k][i] = draw() % 4 == 0 ? 0 : kind == 0 ? count() : draw() % small;
+		if (kind == 1)
+			counts[0][draw() % n] = count();
 		linnet_counts_add(&window, &more);
 		mix(&window, sizeof(window));
 		linnet_pattern_of(&window, draw() % 4 != 0, &pattern);
