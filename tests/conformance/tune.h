@@ -50,5 +50,6 @@ static inline void *room(size_t size)
 }
 
 void check_trees(void);
+void check_limits(void);
 
 #endif

@@ -16,7 +16,7 @@ from linked import Check
 PROGRAMS = {
     "conformance": (["conformance"], ["*.txt", "*/*.txt"]),
     "bitsliced": (["bitsliced"], []),
-    "tune": (["tune", "tune_trees", "knob_files", "knob_runs"], ["knobs/*/*.txt"]),
+    "tune": (["tune", "tune_trees", "tune_limits", "knob_files", "knob_runs"], ["knobs/*/*.txt"]),
     "place": (["place"], ["place/models/*.txt", "place/reject/*.txt"]),
     "ledger": (["ledger"], ["1", "5000"]),
     "train": (["train"], []),
