@@ -193,7 +193,6 @@ int linnet_forest_read(const uint8_t *bytes, size_t size, struct linnet_forest_f
 		error = check_header(bytes, offset);
 	if (error < 0)
 		return error;
-	linnet_zero(&found, sizeof(found));
 	found.schema = get16(bytes + 12);
 	found.inputs = get16(bytes + 14);
 	found.outputs = get32(bytes + 20);
@@ -275,7 +274,6 @@ static void load_cell(struct loading *to, struct linnet_forest_cell *cell, struc
 					/* Its cell is filled when its level is; here only its number is given. */
 					cell->exits |= (to->cell++ - cell->cell) << (4 * exit);
 					level[3].node++;
-					level[3].splits++;
 				}
 			}
 		}
@@ -300,12 +298,10 @@ static void load_tree(struct loading *to, uint32_t count)
 		start = level[LEVELS];
 		while (level[0].node < first.node) {
 			/* The leaves of this level belong to the cells above. */
-			if (to->features[level[0].node] == FILE_LEAF && count > 1) {
+			if (to->features[level[0].node] == FILE_LEAF && count > 1)
 				level[0].node++;
-				level[0].leaves++;
-			} else {
+			else
 				load_cell(to, &to->cells[cell++], level);
-			}
 		}
 	}
 }
