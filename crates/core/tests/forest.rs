@@ -156,8 +156,10 @@ fn tables_at_the_end_of_the_file_are_read() {
         }
     };
     let (outputs, trees) = (64 + 2 * 48, 64 + 2 * 48 + 2 * 4);
+    assert_eq!(cut(outputs - 1, 64, b" "), ("shape", 16));
     assert_eq!(cut(outputs, 64, b" "), ("field", 64));
     assert_eq!(cut(outputs, 64, b"a"), ("shape", 16));
+    assert_eq!(cut(trees - 1, outputs, &[2]), ("shape", 16));
     assert_eq!(cut(trees, outputs, &[2]), ("field", outputs));
     assert_eq!(cut(trees, outputs, &[5]), ("shape", 16));
 }

@@ -3,6 +3,7 @@
 
 mod common;
 mod forest;
+mod forest_cells;
 mod heimdall;
 mod incremental;
 mod incremental_threads;
