@@ -283,8 +283,11 @@ static void windows(void)
 		for (uint32_t k = 0; k < 2; k++)
 			for (uint32_t i = 0; i < n; i++)
 				counts[k][i] = draw() % 4 == 0 ? 0 : kind == 0 ? count() : draw() % small;
-		if (kind == 1)
-			counts[0][draw() % n] = count();
+		if (kind == 1) {
+			uint64_t *large = &counts[0][draw() % n];
+
+			*large = count();
+		}
 		linnet_counts_add(&window, &more);
 		mix(&window, sizeof(window));
 		linnet_pattern_of(&window, draw() % 4 != 0, &pattern);
