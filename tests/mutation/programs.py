@@ -16,6 +16,7 @@ from linked import Check
 PROGRAMS = {
     "conformance": (["conformance"], ["*.txt", "*/*.txt"]),
     "bitsliced": (["bitsliced"], []),
+    "prune": (["prune"], []),
     "tune": (["tune", "tune_trees", "tune_limits", "knob_files", "knob_runs"], ["knobs/*/*.txt"]),
     "place": (["place"], ["place/models/*.txt", "place/reject/*.txt"]),
     "ledger": (["ledger"], ["1", "5000"]),
