@@ -9,6 +9,7 @@ mod incremental;
 mod incremental_threads;
 mod inflight;
 mod knob;
+mod latencies;
 mod model;
 mod network;
 mod replica;
