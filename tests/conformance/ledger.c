@@ -315,6 +315,8 @@ static void turned_away(void)
 	turn_away(0);
 	if (ledger.trusted != (1 << LEGS) - 1)
 		broken("a write that nobody has seen is missed", ledger.trusted, 4);
+	if (linnet_ledger_overlaps(&ledger, &writes[0].extent))
+		broken("a write that nobody has seen is in flight", -1, 4);
 	begin(0, 4, 4, DATA, 0);
 	take(0);
 	fly(0);

@@ -13,6 +13,7 @@
 
 #define LINE 65536
 #define ROWS 64
+#define SCRATCH_GUARD 0x5a5a5a5a /* no key of a golden row */
 
 static uint8_t bytes[1 << 16];
 static size_t size;
@@ -62,11 +63,14 @@ static void check_predictions(const struct linnet_forest_file *file)
 	uint32_t *roots = room(file->tree_count * sizeof(*roots));
 	double *values = room(file->value_count * sizeof(*values)), *out = room(ROWS * 64 * sizeof(*out));
 	struct linnet_forest forest;
+	uint32_t scratch_size;
 	int32_t *scratch;
 
 	CHECK(cells);
 	linnet_forest_load(file, roots, cells, values, &forest);
-	scratch = room(linnet_forest_scratch(&forest) * sizeof(*scratch));
+	scratch_size = linnet_forest_scratch(&forest);
+	scratch = room((scratch_size + 1) * sizeof(*scratch));
+	scratch[scratch_size - 1] = scratch[scratch_size] = SCRATCH_GUARD;
 	for (uint32_t batch = 1; batch <= cases.count; batch++) {
 		for (uint32_t row = 0; row + batch <= cases.count; row += batch) {
 			size_t outputs = (size_t)batch * file->outputs;
@@ -76,6 +80,8 @@ static void check_predictions(const struct linnet_forest_file *file)
 			digest = hash_of(out, outputs * sizeof(*out), digest);
 		}
 	}
+	/* A block of rows takes all of it, and no more. */
+	CHECK(scratch[scratch_size - 1] != SCRATCH_GUARD && scratch[scratch_size] == SCRATCH_GUARD);
 	for (uint32_t word = 0x7f800000; word <= 0x7fc00000; word += 0x400000) {
 		memcpy(&cases.rows[file->inputs - 1], &word, 4);
 		CHECK(linnet_forest_predict(&forest, cases.rows, 1, scratch, out) == LINNET_E_INPUT);

@@ -205,6 +205,11 @@ impl Loaded {
     }
 }
 
+/// Trees, or rows, of which sixteen are evaluated together.
+fn together(chance: &mut Chance) -> usize {
+    [1, 2, 15, 16, 17, 31, 32, 33][chance.below(8) as usize]
+}
+
 /// Forests of one output and of many, with trees from one leaf to chains of 40 levels.
 #[test]
 fn drawn_forests_are_loaded_and_predict_as_their_trees() {
@@ -213,8 +218,7 @@ fn drawn_forests_are_loaded_and_predict_as_their_trees() {
         let inputs = [1, 2, 7, 254][case as usize % 4];
         let counts: Vec<usize> = match case {
             0 => vec![1; 64],
-            // Sixteen trees are evaluated together.
-            _ => (0..1 + chance.below(4)).map(|_| [1, 2, 15, 16, 17, 31, 32, 33][chance.below(8) as usize]).collect(),
+            _ => (0..1 + chance.below(4)).map(|_| together(&mut chance)).collect(),
         };
         let outputs: Vec<Vec<Node>> = counts
             .iter()
@@ -254,7 +258,7 @@ fn drawn_forests_are_loaded_and_predict_as_their_trees() {
             assert_eq!((cell.feature[7], cell.spare), (0, [0; 4]), "what a cell does not use");
         }
 
-        let count = 1 + chance.below(50) as usize;
+        let count = together(&mut chance);
         let rows: Vec<f32> = (0..count * inputs as usize).map(|_| chance.normal() as f32).collect();
         let expected = rows.chunks(inputs as usize).flat_map(|row| {
             let mean = |trees: &Vec<Node>| trees.iter().map(|tree| tree.predict(row)).sum::<f64>() / trees.len() as f64;
