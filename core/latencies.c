@@ -15,8 +15,8 @@ int linnet_latencies_check(const struct linnet_latencies *latencies)
 {
 	if (latencies->feature >= LINNET_INFLIGHT_FEATURES)
 		return LINNET_E_RANGE;
-	for (int i = 0; i < LINNET_SCORE_BINS - 1; i++)
-		if (i > 0 && latencies->score_edge[i] < latencies->score_edge[i - 1])
+	for (int i = 1; i < LINNET_SCORE_BINS - 1; i++)
+		if (latencies->score_edge[i] < latencies->score_edge[i - 1])
 			return LINNET_E_RANGE;
 	for (int i = 0; i < LINNET_FEATURE_BINS - 1; i++)
 		if (latencies->feature_edge[i] > LINNET_BUCKET_MAX ||
