@@ -236,7 +236,7 @@ impl Forest {
         let count = rows.len() / inputs;
         assert_eq!((count * inputs, count * outputs), (rows.len(), out.len()), "numbers of rows and outputs");
         let mut scratch = vec![0i32; ffi::FOREST_ROWS * (inputs + 1)];
-        for (rows, out) in rows.chunks(inputs << 16).zip(out.chunks_mut(outputs << 16)) {
+        for (part, (rows, out)) in rows.chunks(inputs << 16).zip(out.chunks_mut(outputs << 16)).enumerate() {
             let count = (rows.len() / inputs) as u32;
             // SAFETY: the lengths were checked; scratch has what the header asks for.
             let code = unsafe {
@@ -244,7 +244,7 @@ impl Forest {
             };
             if code < 0 {
                 let at = rows.iter().position(|number| !number.is_finite()).unwrap_or(0);
-                let (row, feature) = (at / inputs, at % inputs);
+                let (row, feature) = ((part << 16) + at / inputs, at % inputs);
                 return Err(Error::Input(format!("feature {feature} of row {row} is {}: not finite", rows[at])));
             }
         }

@@ -171,6 +171,11 @@ fn rows_that_are_not_finite_are_refused_with_their_place() {
         let text = forest.predict(&[0.0, 0.0, 0.0, bad], &mut [0.0; 2]).unwrap_err().to_string();
         assert!(text.contains("feature 1 of row 1"), "{text}");
     }
+    // Rows are taken in parts.
+    let mut rows = vec![0.0; 2 * 70_000];
+    rows[2 * 65_537] = f32::NAN;
+    let text = forest.predict(&rows, &mut [0.0; 70_000]).unwrap_err().to_string();
+    assert!(text.contains("feature 0 of row 65537"), "{text}");
 }
 
 #[test]
