@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../core/place.h"
+#include "place.h"
 #include "refusals.h"
 #include "tune.h"
 

@@ -84,11 +84,14 @@ static void draw_network(void)
 	/* Sums fit 16 bits, then 21, then neither; small weights make sums of exactly 0. */
 	static const int32_t first[] = { 1, 3, 90, 2500, 9000, 32767 }, last[] = { 1, 30000, 1 << 28 };
 	int32_t weight = first[number % 6], gap = last[number / 6 % 3];
+	uint32_t loud;
 
 	net.outputs = 16 + (number < 48 ? number : below(OUTPUTS_MAX - 15));
+	/* One output may be large among small ones, which then are not packed. */
+	loud = number % 5 == 0 ? below(net.outputs) : OUTPUTS_MAX;
 	for (uint32_t o = 0; o < net.outputs; o++) {
 		for (uint32_t i = 0; i < LINNET_DIGITS; i++)
-			net.weights[o][i] = (int16_t)within(weight);
+			net.weights[o][i] = (int16_t)within(o == loud ? 32767 : weight);
 		net.biases[o] = within(20 * weight);
 		for (uint32_t k = 0; k < 2; k++)
 			net.last[k][o] = (int32_t)within(gap);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../core/tune.h"
+#include <tune.h> /* of core */
 
 #define CHECK(condition)                                                          \
 	do {                                                                      \
