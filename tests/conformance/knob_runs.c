@@ -270,7 +270,7 @@ static void windows(void)
 	struct linnet_readahead_verdict verdict = { 0 };
 	struct linnet_pattern pattern;
 	struct linnet_rule rule;
-	uint32_t row[LINNET_READAHEAD_INPUTS], says;
+	uint32_t row[LINNET_READAHEAD_INPUTS + 1] = { 0 }, says;
 	uint64_t *counts[2] = { &window.accesses, &more.accesses }, cost;
 
 	begin();
@@ -294,7 +294,8 @@ static void windows(void)
 		linnet_pattern_row(&pattern, row);
 		cost = linnet_pattern_cost_q16(&pattern, price << draw() % 2);
 		mix(&pattern, sizeof(pattern));
-		mix(row, sizeof(row));
+		mix(row, sizeof(*row) * LINNET_READAHEAD_INPUTS);
+		must(row[LINNET_READAHEAD_INPUTS] == 0, "a row ends after its last number");
 		mix(&cost, sizeof(cost));
 		says = (uint32_t)linnet_rule_decide(&rule, &pattern, &verdict);
 		mix(&says, sizeof(says));
