@@ -122,6 +122,8 @@ static void load(void)
 		CHECK(linnet_small_plan(&model.network, model.knob.inputs, model.knob.layers, model.knob.layer_count) == 0);
 		CHECK(model.network.value_count <= sizeof(model.values) / sizeof(*model.values));
 		linnet_small_place(&model.network, (float *)model.values, NULL);
+		/* What lies after the network is no layer of it. */
+		memset(model.nodes, 0x5a, sizeof(model.nodes));
 		linnet_knob_load_network(&model.knob, &model.network);
 	}
 	if (model.knob.parts & LINNET_PART_TREES) {
