@@ -156,6 +156,7 @@ static const struct run runs[] = {
 	{ "train-binary-6-9-3", LINNET_BINARY, 6, 2, { { 9, LINNET_SIGMOID }, { 3, LINNET_SIGMOID } } },
 	{ "train-square-7-10-6-2", LINNET_SQUARE, 7, 3,
 	  { { 10, LINNET_RELU }, { 6, LINNET_SIGMOID }, { 2, LINNET_LINEAR } } },
+	{ "train-square-relu-5-8-3", LINNET_SQUARE, 5, 2, { { 8, LINNET_SIGMOID }, { 3, LINNET_RELU } } },
 };
 
 static void rings(void)

@@ -5,11 +5,35 @@
 /* Every sort of memory that is given is filled with this before a function has to set it up. */
 #define DIRT 0x5a
 
+/* The draws of splitmix64 as its authors give it, and the share from which on each is kept. */
+static void samplers(void)
+{
+	struct linnet_sampler sampler;
+	uint64_t state = 11;
+
+	memset(&sampler, DIRT, sizeof(sampler));
+	CHECK(linnet_sampler_init(&sampler, LINNET_SAMPLE_ALL, 7) == 0);
+	CHECK(sampler.seen == 0 && sampler.kept == 0 && sampler.seed == 7);
+	CHECK(linnet_sampler_init(&sampler, 0, state) == 0);
+	for (int i = 0; i < 40000; i++) {
+		uint64_t z = state += 0x9e3779b97f4a7c15;
+		uint32_t drawn;
+
+		z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+		z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+		drawn = (uint32_t)(((z ^ (z >> 31)) >> 32) * 1000000 >> 32);
+		sampler.share_ppm = drawn;
+		CHECK(!linnet_sampler_keep(&sampler) && sampler.kept == (uint64_t)i);
+		sampler.seen--;
+		sampler.share_ppm = drawn + 1;
+		CHECK(linnet_sampler_keep(&sampler));
+	}
+}
+
 static void rings(void)
 {
 	uint64_t words[64] = { 0 }, record[64], taken[64];
 	struct linnet_ring ring;
-	struct linnet_sampler sampler;
 
 	for (uint64_t i = 0; i < 64; i++)
 		record[i] = i * i + 1;
@@ -32,9 +56,6 @@ static void rings(void)
 			CHECK(size == 64 || taken[1] == 0x5a5a5a5a5a5a5a5a);
 		}
 	}
-	memset(&sampler, DIRT, sizeof(sampler));
-	CHECK(linnet_sampler_init(&sampler, LINNET_SAMPLE_ALL, 7) == 0);
-	CHECK(sampler.seen == 0 && sampler.kept == 0 && sampler.seed == 7);
 }
 
 static void normalisers(void)
@@ -167,6 +188,33 @@ static void options(void)
 	CHECK(given.loss == LINNET_BINARY && given.learning_rate == 0.25f && given.momentum == 0.5f);
 }
 
+/* The bias after one step from 0 along a gradient of 1, and whether the step was made at all. */
+static float stepped(float rate, float input, int *refused)
+{
+	const struct linnet_float_shape shape[] = { { 1, LINNET_LINEAR } };
+	const struct linnet_small_options options = { .loss = LINNET_SQUARE, .learning_rate = rate };
+	const float target = -0.5f;
+	struct linnet_small network;
+	float values[2] = { 0 }, speed[2], scratch[3], loss;
+
+	CHECK(linnet_small_plan(&network, 1, shape, 1) == 0);
+	linnet_small_place(&network, values, speed);
+	*refused = linnet_small_train(&network, &options, &input, &target, scratch, &loss) == LINNET_E_RANGE;
+	return values[1];
+}
+
+static void steps(void)
+{
+	int refused;
+
+	CHECK(stepped(0.25f, 0, &refused) == -0.25f && !refused);
+	/* Momentum below 1e-30 is 0. */
+	CHECK(stepped(1e-30f, 0, &refused) == -1e-30f && stepped(0.99e-30f, 0, &refused) == 0);
+	CHECK(stepped(1, 1e15f, &refused) == -1 && !refused);
+	CHECK(stepped(1, 1.000001e15f, &refused) == 0 && refused);
+	CHECK(stepped(1, -1.000001e15f, &refused) == 0 && refused);
+}
+
 /* A pre-order tree of `left` splits whose right children are leaves. */
 static uint32_t leaning(struct linnet_tree_node *nodes, uint32_t left)
 {
@@ -272,10 +320,12 @@ static void inductions(void)
 
 void check_limits(void)
 {
+	samplers();
 	rings();
 	normalisers();
 	networks();
 	options();
+	steps();
 	trees();
 	inductions();
 }

@@ -20,7 +20,7 @@ cmp /run/kernel.files /run/user.files || { diff /run/kernel.files /run/user.file
 grep '^knob-run ' /run/log >/run/kernel.runs
 grep '^knob-run ' <<<"$here" >/run/user.runs
 cat /run/kernel.runs
-expect "runs" "$(wc -l </run/kernel.runs)" 12
+expect "runs" "$(wc -l </run/kernel.runs)" 13
 cmp /run/kernel.runs /run/user.runs || { diff /run/kernel.runs /run/user.runs; fail "the kernel computes other bits"; }
 
 refuses insmod "$selftest" only=knobs/ canary=readahead-both
