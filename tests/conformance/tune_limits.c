@@ -203,9 +203,33 @@ static float stepped(float rate, float input, int *refused)
 	return values[1];
 }
 
+/* Whether a row is learned whose inputs are 0 but for one. */
+static int learns(uint32_t inputs, uint32_t at, float x)
+{
+	const struct linnet_float_shape shape[] = { { 1, LINNET_LINEAR } };
+	const struct linnet_small_options options = { .loss = LINNET_SQUARE, .learning_rate = 1e-30f };
+	const float target = -0.5f;
+	struct linnet_small network;
+	float values[10] = { 0 }, speed[10], scratch[3], loss, row[9] = { 0 };
+
+	row[at] = x;
+	CHECK(linnet_small_plan(&network, inputs, shape, 1) == 0);
+	linnet_small_place(&network, values, speed);
+	return linnet_small_train(&network, &options, row, &target, scratch, &loss) == 0;
+}
+
 static void steps(void)
 {
 	int refused;
+
+	/* In each place of rows of every size around that of a vector. */
+	for (uint32_t inputs = 1; inputs <= 9; inputs++) {
+		for (uint32_t at = 0; at < inputs; at++) {
+			CHECK(learns(inputs, at, 1e15f) && learns(inputs, at, -1e15f));
+			CHECK(!learns(inputs, at, 1.000001e15f) && !learns(inputs, at, -1.000001e15f));
+			CHECK(!learns(inputs, at, INFINITY) && !learns(inputs, at, NAN));
+		}
+	}
 
 	CHECK(stepped(0.25f, 0, &refused) == -0.25f && !refused);
 	/* Momentum below 1e-30 is 0. */
