@@ -17,6 +17,7 @@ PROGRAMS = {
     "conformance": (["conformance"], ["*.txt", "*/*.txt"]),
     "bitsliced": (["bitsliced"], []),
     "prune": (["prune"], []),
+    "layouts": (["layouts"], []),
     "tune": (["tune", "tune_trees", "tune_limits", "knob_files", "knob_runs"], ["knobs/*/*.txt"]),
     "place": (["place"], ["place/models/*.txt", "place/reject/*.txt"]),
     "ledger": (["ledger"], ["1", "5000"]),
