@@ -219,7 +219,6 @@ void linnet_incremental_tracker(const struct linnet_incremental *net, struct lin
 	const struct linnet_precomputed *pre;
 	uint64_t version;
 
-	linnet_tracker_init(tracker);
 	do {
 		version = linnet_load(&net->version);
 		pre = precomputed_of(net, version);
