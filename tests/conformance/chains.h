@@ -119,6 +119,11 @@ static void to_an_end(struct chain *chain, uint32_t k)
 	}
 	if (bias == (int64_t)bias)
 		chain->biases[k][o] = (int64_t)bias;
+	/* The last neuron gives 1 at most. */
+	o = chain->sizes[k + 1] - 1;
+	ends(chain, k, o, in, &up, &down);
+	if (below(2) && up < BIT(62))
+		chain->biases[k][o] = (int64_t)(1 - up);
 }
 
 /* The largest magnitude of a part of the score of two layers, for digits. */
@@ -172,7 +177,7 @@ static int64_t weight_up_to(int64_t largest)
 		return 0;
 	if (kind < 6)
 		return kind == 4 ? largest : -largest;
-	return (int64_t)(draw() >> 20) % (2 * largest + 1) - largest;
+	return (int64_t)(draw() >> 1) % (2 * largest + 1) - largest;
 }
 
 static void put(uint8_t *bytes, int64_t number, uint32_t count)
@@ -232,11 +237,12 @@ static void draw_chain(struct chain *chain)
 	for (uint32_t k = 0; k < chain->count; k++) {
 		/* The first layer is mostly one that can be packed, and no sum comes near 2^126. */
 		int64_t largest = ((int64_t)1 << bits[k == 2 ? 0 : below(k == 0 && digits && below(8) ? 5 : 7)]) - 1;
+		int wide = k == 0 && !digits && below(2);
 
 		for (uint32_t o = 0; o < chain->sizes[k + 1]; o++) {
 			chain->biases[k][o] = weight_up_to(below(3) ? largest : 9 * largest);
 			for (uint32_t i = 0; i < chain->sizes[k]; i++)
-				chain->weights[k][o][i] = weight_up_to(largest);
+				chain->weights[k][o][i] = weight_up_to(wide ? (int64_t)1 << 61 : largest);
 		}
 		if (below(4))
 			to_an_end(chain, k);
