@@ -252,7 +252,10 @@ static uint32_t leaning(struct linnet_tree_node *nodes, uint32_t left)
 static void trees(void)
 {
 	static struct linnet_tree_node nodes[LINNET_TREE_NODES_MAX + 2];
-	static struct linnet_fast_tree fast;
+	static struct {
+		struct linnet_fast_tree fast;
+		uint64_t after;
+	} table;
 	const float row[LINNET_KNOB_INPUTS_MAX] = { 0 };
 	uint32_t at = 9, count = leaning(nodes, LINNET_TREE_DEPTH_MAX);
 
@@ -281,24 +284,26 @@ static void trees(void)
 	/* As many leaves as a table has, and one more. */
 	for (uint32_t leaves = LINNET_FAST_LEAVES_MAX; leaves <= LINNET_FAST_LEAVES_MAX + 1; leaves++) {
 		count = leaning(nodes, leaves - 1);
-		memset(&fast, DIRT, sizeof(fast));
-		CHECK(linnet_fast_tree_init(&fast, nodes, count, LINNET_KNOB_INPUTS_MAX) ==
+		nodes[count] = nodes[count - 1];
+		memset(&table, DIRT, sizeof(table));
+		CHECK(linnet_fast_tree_init(&table.fast, nodes, count, LINNET_KNOB_INPUTS_MAX) ==
 		      (leaves > LINNET_FAST_LEAVES_MAX ? LINNET_E_SHAPE : 0));
 		if (leaves == LINNET_FAST_LEAVES_MAX)
-			CHECK(nodes + linnet_fast_tree_leaf(&fast, row) == linnet_tree_leaf(nodes, row));
+			CHECK(nodes + linnet_fast_tree_leaf(&table.fast, row) == linnet_tree_leaf(nodes, row));
+		CHECK(table.after == 0x5a5a5a5a5a5a5a5a);
 	}
-	CHECK(linnet_fast_tree_init(&fast, nodes, 3, LINNET_KNOB_INPUTS_MAX + 1) == LINNET_E_SHAPE);
+	CHECK(linnet_fast_tree_init(&table.fast, nodes, 3, LINNET_KNOB_INPUTS_MAX + 1) == LINNET_E_SHAPE);
 	/* As many questions as a table has: one for each feature. One more is refused. */
 	count = leaning(nodes, 5 + LINNET_KNOB_INPUTS_MAX - 1);
 	for (uint32_t i = 0; i < LINNET_KNOB_INPUTS_MAX; i++)
 		nodes[i].feature = (uint16_t)i;
 	nodes[16].feature = nodes[17].feature = nodes[18].feature = 3;
 	nodes[19].feature = 4;
-	CHECK(linnet_fast_tree_init(&fast, nodes, count, LINNET_KNOB_INPUTS_MAX) == 0);
-	CHECK(fast.vectors == LINNET_FAST_VECTORS_MAX);
-	CHECK(nodes + linnet_fast_tree_leaf(&fast, row) == linnet_tree_leaf(nodes, row));
+	CHECK(linnet_fast_tree_init(&table.fast, nodes, count, LINNET_KNOB_INPUTS_MAX) == 0);
+	CHECK(table.fast.vectors == LINNET_FAST_VECTORS_MAX);
+	CHECK(nodes + linnet_fast_tree_leaf(&table.fast, row) == linnet_tree_leaf(nodes, row));
 	nodes[19].feature = 3;
-	CHECK(linnet_fast_tree_init(&fast, nodes, count, LINNET_KNOB_INPUTS_MAX) == LINNET_E_SHAPE);
+	CHECK(linnet_fast_tree_init(&table.fast, nodes, count, LINNET_KNOB_INPUTS_MAX) == LINNET_E_SHAPE);
 }
 
 static const struct linnet_cart_options least = { .depth_max = 1, .leaf_rows = 1, .nodes_max = 3, .classes = 2 };
@@ -309,10 +314,75 @@ static int fits(struct linnet_cart_options options, uint32_t rows, uint32_t inpu
 	const uint8_t classes[2] = { 0, second };
 	static struct linnet_tree_node nodes[LINNET_TREE_NODES_MAX];
 	void *memory = room(linnet_cart_size(2));
-	int count = linnet_cart_fit(&options, values, classes, rows, inputs, memory, linnet_cart_size(2), nodes);
+	int count;
 
+	memset(memory, DIRT, linnet_cart_size(2));
+	count = linnet_cart_fit(&options, values, classes, rows, inputs, memory, linnet_cart_size(2), nodes);
 	free(memory);
 	return count;
+}
+
+/* What is fitted to rows of these values, with options that let everything be split. */
+static int fit(const float *values, const uint8_t *classes, uint32_t rows, uint32_t inputs, uint32_t kinds,
+	       struct linnet_tree_node *nodes)
+{
+	const struct linnet_cart_options all = { LINNET_TREE_DEPTH_MAX, 1, LINNET_TREE_NODES_MAX, kinds };
+	void *memory = room(linnet_cart_size(rows));
+	int count;
+
+	memset(memory, DIRT, linnet_cart_size(rows));
+	count = linnet_cart_fit(&all, values, classes, rows, inputs, memory, linnet_cart_size(rows), nodes);
+	free(memory);
+	return count;
+}
+
+static void fitted(void)
+{
+	static struct linnet_tree_node nodes[LINNET_TREE_NODES_MAX];
+	static uint8_t classes[LINNET_CART_ROWS_MAX];
+	static float values[LINNET_CART_ROWS_MAX];
+	const uint8_t outer[4] = { 0, 1, 1, 0 };
+	uint32_t rows = 0, at;
+	float threshold;
+
+	CHECK(fit(values, classes, LINNET_CART_ROWS_MAX, 1, 2, nodes) == 1 && nodes[0].word == 1000000);
+	/* Of equal splits the lowest feature wins, then the lowest threshold. */
+	for (uint32_t r = 0; r < 4; r++)
+		values[2 * r] = values[2 * r + 1] = (float)r;
+	CHECK(fit(values, outer, 4, 2, 2, nodes) == 5 && nodes[0].feature == 0);
+	memcpy(&threshold, &nodes[0].word, 4);
+	CHECK(threshold == 0.5f);
+	/* Halfway between a number and its opposite is 0. */
+	for (uint32_t r = 0; r < 20; r++) {
+		values[0] = ldexpf(1.75f, -(int)r * 7);
+		values[1] = -values[0];
+		CHECK(fit(values, outer, 2, 1, 2, nodes) == 3 && nodes[0].word == 0);
+	}
+	/* A number that is not finite, and a class too large, in each place. */
+	for (uint32_t i = 0; i < 8; i++) {
+		for (uint32_t k = 0; k < 8; k++)
+			values[k] = k == i ? i % 2 ? NAN : -INFINITY : (float)k;
+		CHECK(fit(values, outer, 4, 2, 2, nodes) == LINNET_E_INPUT);
+	}
+	for (uint32_t r = 0; r < 3; r++) {
+		for (uint32_t k = 0; k < 3; k++) {
+			values[k] = (float)k;
+			classes[k] = k == r ? 2 : 1;
+		}
+		CHECK(fit(values, classes, 3, 1, 2, nodes) == LINNET_E_INPUT);
+		CHECK(fit(values, classes, 3, 1, 3, nodes) > 1);
+	}
+	/* Groups that grow, each of a class of its own: the last one is split off first, down to the greatest depth. */
+	for (uint32_t group = 0; group <= LINNET_TREE_DEPTH_MAX; group++) {
+		for (uint32_t r = 0; r <= group; r++, rows++) {
+			values[rows] = (float)group;
+			classes[rows] = (uint8_t)group;
+		}
+	}
+	CHECK(fit(values, classes, rows, 1, LINNET_TREE_DEPTH_MAX + 1, nodes) == 2 * LINNET_TREE_DEPTH_MAX + 1);
+	CHECK(linnet_tree_check(nodes, 2 * LINNET_TREE_DEPTH_MAX + 1, 1, LINNET_TREE_DEPTH_MAX + 1, &at) == 0);
+	for (uint32_t r = 0; r < rows; r++)
+		CHECK(linnet_tree_leaf(nodes, values + r)->right == classes[r]);
 }
 
 static void inductions(void)
@@ -352,4 +422,5 @@ void check_limits(void)
 	steps();
 	trees();
 	inductions();
+	fitted();
 }

@@ -157,6 +157,7 @@ static void induction(void)
 		half = ((double)pair[0] + (double)pair[1]) / 2;
 		CHECK(threshold >= fminf(pair[0], pair[1]) && threshold < fmaxf(pair[0], pair[1]));
 		CHECK(fabs(threshold - half) <= 1.2e-7 * fmax(fabs(pair[0]), fabs(pair[1])) + 1e-44);
+		hash = hash_of(&threshold, sizeof(threshold), hash);
 	}
 	values[5] = NAN;
 	options.leaf_rows = 1;
