@@ -257,7 +257,8 @@ int linnet_small_classify(const struct linnet_small *network, const float *input
 		at = out[o] > out[at] ? o : at;
 	if (activation == LINNET_LINEAR)
 		linnet_small_softmax(out, n);
-	share = out[at] < 0 ? 0 : out[at] > 1 ? 1 : out[at];
+	/* Outputs that are no shares, of a ReLU, may be above 1; the largest is never below 0. */
+	share = out[at] > 1 ? 1 : out[at];
 	*class_ = at;
 	*confidence_ppm = (uint32_t)(share * 1000000 + 0.5f);
 	return 0;

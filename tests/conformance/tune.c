@@ -236,7 +236,7 @@ static void networks(void)
 	uint32_t class_, confidence;
 
 	for (size_t a = 0; a < 3; a++) {
-		for (uint32_t n = 1; n <= 18; n += n < 9 ? 1 : 4) {
+		for (uint32_t n = 1; n <= 25; n += n < 9 ? 1 : 4) {
 			struct linnet_float_shape shape[3] = { { 15, activations[a] }, { 5, activations[a] }, { n, 0 } };
 
 			for (uint32_t last = LINNET_LINEAR; last <= LINNET_SOFTMAX_OUTPUT; last++) {

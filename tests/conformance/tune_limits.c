@@ -239,6 +239,26 @@ static void steps(void)
 	CHECK(stepped(1, -1.000001e15f, &refused) == 0 && refused);
 }
 
+/* The confidence in the only class of a network whose output is a ReLU of this number. */
+static uint32_t confidence_of(float x)
+{
+	const struct linnet_float_shape shape[] = { { 1, LINNET_RELU } };
+	struct linnet_small network;
+	float values[2] = { 0, x }, scratch[2], row[1] = { 0 };
+	uint32_t class, confidence_ppm;
+
+	CHECK(linnet_small_plan(&network, 1, shape, 1) == 0);
+	linnet_small_place(&network, values, NULL);
+	CHECK(linnet_small_classify(&network, row, scratch, &class, &confidence_ppm) == 0 && class == 0);
+	return confidence_ppm;
+}
+
+static void confidences(void)
+{
+	CHECK(confidence_of(-1) == 0 && confidence_of(0.25f) == 250000 && confidence_of(1) == 1000000);
+	CHECK(confidence_of(1.5f) == 1000000 && confidence_of(1e30f) == 1000000);
+}
+
 /* A pre-order tree of `left` splits whose right children are leaves. */
 static uint32_t leaning(struct linnet_tree_node *nodes, uint32_t left)
 {
@@ -254,7 +274,7 @@ static void trees(void)
 	static struct linnet_tree_node nodes[LINNET_TREE_NODES_MAX + 2];
 	static struct {
 		struct linnet_fast_tree fast;
-		uint64_t after;
+		uint16_t after[2];
 	} table;
 	const float row[LINNET_KNOB_INPUTS_MAX] = { 0 };
 	uint32_t at = 9, count = leaning(nodes, LINNET_TREE_DEPTH_MAX);
@@ -290,7 +310,7 @@ static void trees(void)
 		      (leaves > LINNET_FAST_LEAVES_MAX ? LINNET_E_SHAPE : 0));
 		if (leaves == LINNET_FAST_LEAVES_MAX)
 			CHECK(nodes + linnet_fast_tree_leaf(&table.fast, row) == linnet_tree_leaf(nodes, row));
-		CHECK(table.after == 0x5a5a5a5a5a5a5a5a);
+		CHECK(table.after[0] == 0x5a5a && table.after[1] == 0x5a5a);
 	}
 	CHECK(linnet_fast_tree_init(&table.fast, nodes, 3, LINNET_KNOB_INPUTS_MAX + 1) == LINNET_E_SHAPE);
 	/* As many questions as a table has: one for each feature. One more is refused. */
@@ -349,6 +369,7 @@ static void fitted(void)
 	/* Of equal splits the lowest feature wins, then the lowest threshold. */
 	for (uint32_t r = 0; r < 4; r++)
 		values[2 * r] = values[2 * r + 1] = (float)r;
+	values[8] = NAN; /* of no row */
 	CHECK(fit(values, outer, 4, 2, 2, nodes) == 5 && nodes[0].feature == 0);
 	memcpy(&threshold, &nodes[0].word, 4);
 	CHECK(threshold == 0.5f);
@@ -420,6 +441,7 @@ void check_limits(void)
 	networks();
 	options();
 	steps();
+	confidences();
 	trees();
 	inductions();
 	fitted();
