@@ -58,6 +58,18 @@ static void rings(void)
 	}
 }
 
+/* Of a number well above a mean with this deviation. */
+static float z_score(double mean, double deviation)
+{
+	struct linnet_moments moments = { .mean = mean, .variance = deviation * deviation };
+	struct linnet_normaliser normaliser = { .rows = 9, .inputs = 1, .moments = &moments };
+	const float x = (float)mean + 1;
+	float z;
+
+	linnet_normaliser_apply(&normaliser, &x, &z);
+	return z;
+}
+
 static void normalisers(void)
 {
 	struct linnet_moments moments[LINNET_KNOB_INPUTS_MAX + 1];
@@ -77,6 +89,9 @@ static void normalisers(void)
 		memcpy(&beyond, &moments[inputs], 8);
 		CHECK(beyond == 0x5a5a5a5a5a5a5a5a);
 	}
+	/* A deviation of a billionth of the mean or less is none. */
+	CHECK(z_score(1, 0.9e-9) == 0 && z_score(-1, 0.9e-9) == 0);
+	CHECK(z_score(1, 1.1e-9) == LINNET_Z_MAX && z_score(-1, 1.1e-9) == LINNET_Z_MAX);
 }
 
 static int plan_of(struct linnet_small *network, uint32_t inputs, uint32_t layers, uint32_t outputs, uint32_t hidden)
@@ -210,9 +225,10 @@ static int learns(uint32_t inputs, uint32_t at, float x)
 	const struct linnet_small_options options = { .loss = LINNET_SQUARE, .learning_rate = 1e-30f };
 	const float target = -0.5f;
 	struct linnet_small network;
-	float values[10] = { 0 }, speed[10], scratch[3], loss, row[9] = { 0 };
+	float values[10] = { 0 }, speed[10], scratch[3], loss, row[10] = { 0 };
 
 	row[at] = x;
+	row[inputs] = NAN; /* no input any more */
 	CHECK(linnet_small_plan(&network, inputs, shape, 1) == 0);
 	linnet_small_place(&network, values, speed);
 	return linnet_small_train(&network, &options, row, &target, scratch, &loss) == 0;
