@@ -5,9 +5,8 @@
  * content, and is of exactly the size that the core asks for.
  */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "drawn.h"
 #include "incremental.h"
 
 #define CHECK(condition)                                                             \
@@ -21,7 +20,6 @@
 
 #define NETWORKS 96
 #define OUTPUTS_MAX 120
-#define GUARD 128
 
 #pragma weak linnet_prune_avx2
 #pragma weak linnet_prune_avx512
@@ -29,44 +27,6 @@ extern const struct linnet_prune linnet_prune_avx2, linnet_prune_avx512;
 
 static const struct linnet_prune *sets[3];
 static uint32_t number, set, set_count;
-
-static uint32_t below(uint32_t n)
-{
-	static uint64_t state = 88172645463325252U;
-
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (uint32_t)(state >> 20) % n;
-}
-
-/* -most..most, and its ends more often. */
-static int64_t within(int64_t most)
-{
-	if (below(8) == 0)
-		return below(2) ? most : -most;
-	return (int64_t)((uint64_t)below(1 << 30) * (uint64_t)(2 * most + 1) >> 30) - most;
-}
-
-static void *room(size_t size, int content)
-{
-	char *memory = aligned_alloc(LINNET_ALIGN, (size + GUARD + LINNET_ALIGN - 1) / LINNET_ALIGN * LINNET_ALIGN);
-
-	CHECK(memory);
-	memset(memory, content, size + GUARD);
-	return memory;
-}
-
-/* Whether the bytes from `at` to the end, and the guard behind it, are as they were. */
-static int untouched(const void *memory, size_t at, size_t size, int content)
-{
-	const unsigned char *bytes = memory;
-
-	for (; at < size + GUARD; at++)
-		if (bytes[at] != (unsigned char)content)
-			return 0;
-	return 1;
-}
 
 /* ---- the network that is drawn, and what the loops are to find ---- */
 
@@ -293,13 +253,10 @@ int main(void)
 	uint32_t packed[32] = { 0 };
 
 	sets[set_count++] = &linnet_prune_portable;
-#ifdef __x86_64__
-	if (&linnet_prune_avx2 && __builtin_cpu_supports("avx2"))
+	if (&linnet_prune_avx2 && has_avx2())
 		sets[set_count++] = &linnet_prune_avx2;
-	if (&linnet_prune_avx512 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-	    __builtin_cpu_supports("avx512vnni"))
+	if (&linnet_prune_avx512 && has_avx512())
 		sets[set_count++] = &linnet_prune_avx512;
-#endif
 	for (; number < NETWORKS; number++)
 		check_network(packed);
 	CHECK(packed[0] > 20 && packed[16] > 20 && packed[21] > 20);

@@ -16,6 +16,7 @@ from linked import Check
 PROGRAMS = {
     "conformance": (["conformance"], ["*.txt", "*/*.txt"]),
     "bitsliced": (["bitsliced"], []),
+    "dense": (["dense"], []),
     "prune": (["prune"], []),
     "layouts": (["layouts"], []),
     "tune": (["tune", "tune_trees", "tune_limits", "knob_files", "knob_runs"], ["knobs/*/*.txt"]),
