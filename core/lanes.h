@@ -43,13 +43,6 @@ INLINE float across(lanes x)
 	return (x[0] + x[2]) + (x[1] + x[3]);
 }
 
-INLINE float largest(lanes x)
-{
-	float a = x[0] > x[2] ? x[0] : x[2], b = x[1] > x[3] ? x[1] : x[3];
-
-	return a > b ? a : b;
-}
-
 /*
  * e^x with a relative error of at most 2e-7, for -80..80; outside, the value at the bound. e^x = 2^n e^r with |r| at
  * most ln(2)/2, for which eight terms of the series suffice. n is rounded by adding a number so large that the sum has
