@@ -361,6 +361,7 @@ int main(int argc, char **argv)
 	normalisers();
 	check_trees();
 	check_limits();
+	check_exponentials();
 	for (int i = 1; i < argc; i++) {
 		CHECK(knob_file(argv[i], &checks) == 0 && checks > 0);
 		all += checks;

@@ -51,5 +51,6 @@ static inline void *room(size_t size)
 
 void check_trees(void);
 void check_limits(void);
+void check_exponentials(void);
 
 #endif

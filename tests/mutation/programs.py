@@ -19,7 +19,10 @@ PROGRAMS = {
     "dense": (["dense"], []),
     "prune": (["prune"], []),
     "layouts": (["layouts"], []),
-    "tune": (["tune", "tune_trees", "tune_limits", "knob_files", "knob_runs"], ["knobs/*/*.txt"]),
+    "tune": (
+        ["tune", "tune_trees", "tune_limits", "tune_exponentials", "knob_files", "knob_runs"],
+        ["knobs/*/*.txt"],
+    ),
     "place": (["place"], ["place/models/*.txt", "place/reject/*.txt"]),
     "ledger": (["ledger"], ["1", "5000"]),
     "train": (["train"], []),
