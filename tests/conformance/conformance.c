@@ -119,6 +119,7 @@ int main(int argc, char **argv)
 	free(file);
 	smallest_activation();
 	many_errors();
+	many_in_flight();
 	grown_wait();
 	decided_at_once();
 	verdicts_at_limits();

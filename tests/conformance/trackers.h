@@ -96,8 +96,9 @@ static void heimdall(char **words, size_t count)
 {
 	static struct linnet_heimdall tracker;
 	static struct linnet_heimdall_scale scale;
-	uint32_t n[2 * LINNET_HEIMDALL_FEATURES] = { 0 }, features[LINNET_HEIMDALL_FEATURES];
-	uint8_t inputs[LINNET_HEIMDALL_INPUTS];
+	/* Behind the last is a number that is not theirs. */
+	uint32_t n[2 * LINNET_HEIMDALL_FEATURES] = { 0 }, features[LINNET_HEIMDALL_FEATURES + 1];
+	uint8_t inputs[LINNET_HEIMDALL_INPUTS + 1];
 	const char *event = words[0];
 	size_t given = count - 1 < 2 * LINNET_HEIMDALL_FEATURES ? count - 1 : 2 * LINNET_HEIMDALL_FEATURES;
 
@@ -112,15 +113,28 @@ static void heimdall(char **words, size_t count)
 	} else if (strcmp(event, "read") == 0) {
 		linnet_heimdall_complete_read(&tracker, n[0], (uint64_t)number(words[2]), n[2]);
 	} else if (strcmp(event, "features") == 0) {
+		features[LINNET_HEIMDALL_FEATURES] = 0xdeadbeef;
 		linnet_heimdall_features(&tracker, n[0], n[1], features);
-		check(memcmp(features, n + 2, sizeof(features)) == 0, "features");
+		check(memcmp(features, n + 2, LINNET_HEIMDALL_FEATURES * sizeof(*features)) == 0, "features");
+		check(features[LINNET_HEIMDALL_FEATURES] == 0xdeadbeef, "a number after the features");
 	} else if (strcmp(event, "scale") == 0) {
 		check(linnet_heimdall_scale_set(&scale, n, n + LINNET_HEIMDALL_FEATURES) == 0, "scale refused");
 	} else {
+		inputs[LINNET_HEIMDALL_INPUTS] = 0xa5;
 		linnet_heimdall_inputs(&scale, n, inputs);
 		for (size_t i = 0; i < LINNET_HEIMDALL_INPUTS; i++)
 			check(inputs[i] == number(words[1 + LINNET_HEIMDALL_FEATURES + i]), "input");
+		check(inputs[LINNET_HEIMDALL_INPUTS] == 0xa5, "a number after the inputs");
 	}
+}
+
+/* A count that has reached its most stays there. */
+static void many_in_flight(void)
+{
+	struct linnet_heimdall tracker = { .in_flight = UINT32_MAX - 1 };
+
+	for (int i = 0; i < 2; i++)
+		check(linnet_heimdall_arrive(&tracker) == UINT32_MAX, "I/Os in flight");
 }
 
 #endif

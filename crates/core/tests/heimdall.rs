@@ -175,6 +175,33 @@ proptest! {
 }
 
 #[test]
+fn scaling_is_exact_around_powers_of_two() {
+    for bit in 0..32 {
+        for range in [(1 << bit) - 1, 1 << bit, (2u32 << bit).wrapping_sub(1)] {
+            for least in [0, 1.min(u32::MAX - range), u32::MAX - range] {
+                let most = least + range;
+                let scale = HeimdallScale::new(&[least; HEIMDALL_FEATURES], &[most; HEIMDALL_FEATURES]).unwrap();
+                for value in [0, least, least + range / 2, most.saturating_sub(1), most, u32::MAX] {
+                    let inputs = scale.inputs(&[value; HEIMDALL_FEATURES]);
+                    let expected = scaled(value, least, most) as u16;
+                    assert!(inputs.chunks(2).all(|pair| pair == expected.to_be_bytes()), "{value} in {least}..={most}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bounds_of_each_feature_are_checked() {
+    for k in 0..HEIMDALL_FEATURES {
+        let mut most = [7; HEIMDALL_FEATURES];
+        assert!(HeimdallScale::new(&[7; HEIMDALL_FEATURES], &most).is_ok());
+        most[k] = 6;
+        assert!(HeimdallScale::new(&[7; HEIMDALL_FEATURES], &most).is_err(), "feature {k}");
+    }
+}
+
+#[test]
 fn counts_stop_at_zero() {
     let mut tracker = Heimdall::new();
     tracker.withdraw();
