@@ -234,6 +234,21 @@ static int learns(uint32_t inputs, uint32_t at, float x)
 	return linnet_small_train(&network, &options, row, &target, scratch, &loss) == 0;
 }
 
+/* A target after those of the outputs is no target. */
+static void targets(void)
+{
+	const struct linnet_float_shape shape[] = { { 3, LINNET_LINEAR } };
+	const struct linnet_small_options options = { .loss = LINNET_SOFTMAX, .learning_rate = 1 };
+	const float target[4] = { 0, 1, 0, 1000 }, row[1] = { 0 };
+	float values[6] = { 0 }, speed[6], scratch[9], loss;
+	struct linnet_small network;
+
+	CHECK(linnet_small_plan(&network, 1, shape, 1) == 0 && network.train_floats == 9);
+	linnet_small_place(&network, values, speed);
+	CHECK(linnet_small_train(&network, &options, row, target, scratch, &loss) == 0);
+	CHECK(fabsf(values[3] + 1.0f / 3) < 1e-6f && fabsf(values[4] - 2.0f / 3) < 1e-6f && values[5] == values[3]);
+}
+
 static void steps(void)
 {
 	int refused;
@@ -457,6 +472,7 @@ void check_limits(void)
 	networks();
 	options();
 	steps();
+	targets();
 	confidences();
 	trees();
 	inductions();
