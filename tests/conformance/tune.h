@@ -18,6 +18,9 @@
 		}                                                                 \
 	} while (0)
 
+/* Every sort of memory that is given is filled with this before a function has to set it up. */
+#define DIRT 0x5a
+
 static inline uint32_t draw(void)
 {
 	static uint64_t state = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Checks the library of knobs: the table of a tree against its walk, induction, ring and sampler; see tune.c. */
+/* Checks the library of knobs: a tree's table against its walk, induction, ring and sampler; see tune.c. */
 #include "tune.h"
 
 /* ---- trees ---- */
@@ -169,6 +169,182 @@ static void induction(void)
 	free(memory);
 }
 
+/* ---- the ends of their ranges ---- */
+
+/* A pre-order tree of `left` splits whose right children are leaves. */
+static uint32_t leaning(struct linnet_tree_node *nodes, uint32_t left)
+{
+	for (uint32_t i = 0; i < left; i++)
+		nodes[i] = (struct linnet_tree_node){ i, 0, (uint16_t)(2 * left - i) };
+	for (uint32_t i = left; i <= 2 * left; i++)
+		nodes[i] = (struct linnet_tree_node){ 0, LINNET_TREE_LEAF, 0 };
+	return 2 * left + 1;
+}
+
+static void limits_of_trees(void)
+{
+	static struct linnet_tree_node nodes[LINNET_TREE_NODES_MAX + 2];
+	static struct {
+		struct linnet_fast_tree fast;
+		uint16_t after[2];
+	} table;
+	const float row[LINNET_KNOB_INPUTS_MAX] = { 0 };
+	uint32_t at = 9, count = leaning(nodes, LINNET_TREE_DEPTH_MAX);
+
+	CHECK(linnet_tree_check(nodes, count, 1, 1, &at) == 0 && at == count - 1);
+	count = leaning(nodes, LINNET_TREE_DEPTH_MAX + 1);
+	CHECK(linnet_tree_check(nodes, count, 1, 1, &at) == LINNET_E_SHAPE && at == LINNET_TREE_DEPTH_MAX);
+	/* A split at every second node, and its left child a leaf: no depth at all, and as many nodes as there may be. */
+	for (uint32_t i = 0; i < LINNET_TREE_NODES_MAX + 2; i++)
+		nodes[i] = i % 2 ? (struct linnet_tree_node){ 1000000, LINNET_TREE_LEAF, 254 } :
+				   (struct linnet_tree_node){ 0, 5, (uint16_t)(i + 2) };
+	nodes[LINNET_TREE_NODES_MAX - 1] = nodes[1];
+	CHECK(linnet_tree_check(nodes, LINNET_TREE_NODES_MAX, LINNET_TREE_LEAF - 1, 255, &at) == 0);
+	CHECK(linnet_tree_check(nodes, LINNET_TREE_NODES_MAX, LINNET_TREE_LEAF, 255, &at) == LINNET_E_SHAPE && at == 0);
+	CHECK(linnet_tree_check(nodes, LINNET_TREE_NODES_MAX, 6, 255, &at) == 0);
+	CHECK(linnet_tree_check(nodes, LINNET_TREE_NODES_MAX, 5, 255, &at) == LINNET_E_RANGE && at == 0);
+	CHECK(linnet_tree_check(nodes, LINNET_TREE_NODES_MAX, 6, 254, &at) == LINNET_E_RANGE && at == 1);
+	nodes[1].word++;
+	CHECK(linnet_tree_check(nodes, LINNET_TREE_NODES_MAX, 6, 255, &at) == LINNET_E_RANGE && at == 1);
+	nodes[1].word--;
+	nodes[LINNET_TREE_NODES_MAX - 1] = (struct linnet_tree_node){ 0, 5, LINNET_TREE_NODES_MAX + 1 };
+	nodes[LINNET_TREE_NODES_MAX + 1] = nodes[1];
+	CHECK(linnet_tree_check(nodes, LINNET_TREE_NODES_MAX + 2, 6, 255, &at) == LINNET_E_SHAPE && at == 0);
+	CHECK(linnet_tree_check(nodes, 0, 6, 255, &at) == LINNET_E_SHAPE && at == 0);
+	CHECK(linnet_tree_check(&nodes[1], 1, 6, 255, &at) == 0 && at == 0);
+
+	/* As many leaves as a table has, and one more. */
+	for (uint32_t leaves = LINNET_FAST_LEAVES_MAX; leaves <= LINNET_FAST_LEAVES_MAX + 1; leaves++) {
+		count = leaning(nodes, leaves - 1);
+		nodes[count] = nodes[count - 1];
+		memset(&table, DIRT, sizeof(table));
+		CHECK(linnet_fast_tree_init(&table.fast, nodes, count, LINNET_KNOB_INPUTS_MAX) ==
+		      (leaves > LINNET_FAST_LEAVES_MAX ? LINNET_E_SHAPE : 0));
+		if (leaves == LINNET_FAST_LEAVES_MAX)
+			CHECK(nodes + linnet_fast_tree_leaf(&table.fast, row) == linnet_tree_leaf(nodes, row));
+		CHECK(table.after[0] == 0x5a5a && table.after[1] == 0x5a5a);
+	}
+	CHECK(linnet_fast_tree_init(&table.fast, nodes, 3, LINNET_KNOB_INPUTS_MAX + 1) == LINNET_E_SHAPE);
+	/* As many questions as a table has: one for each feature. One more is refused. */
+	count = leaning(nodes, 5 + LINNET_KNOB_INPUTS_MAX - 1);
+	for (uint32_t i = 0; i < LINNET_KNOB_INPUTS_MAX; i++)
+		nodes[i].feature = (uint16_t)i;
+	nodes[16].feature = nodes[17].feature = nodes[18].feature = 3;
+	nodes[19].feature = 4;
+	CHECK(linnet_fast_tree_init(&table.fast, nodes, count, LINNET_KNOB_INPUTS_MAX) == 0);
+	CHECK(table.fast.vectors == LINNET_FAST_VECTORS_MAX);
+	CHECK(nodes + linnet_fast_tree_leaf(&table.fast, row) == linnet_tree_leaf(nodes, row));
+	nodes[19].feature = 3;
+	CHECK(linnet_fast_tree_init(&table.fast, nodes, count, LINNET_KNOB_INPUTS_MAX) == LINNET_E_SHAPE);
+}
+
+static const struct linnet_cart_options least = { .depth_max = 1, .leaf_rows = 1, .nodes_max = 3, .classes = 2 };
+
+static int fits(struct linnet_cart_options options, uint32_t rows, uint32_t inputs, uint8_t second)
+{
+	const float values[2] = { 0, 1 };
+	const uint8_t classes[2] = { 0, second };
+	static struct linnet_tree_node nodes[LINNET_TREE_NODES_MAX];
+	void *memory = room(linnet_cart_size(2));
+	int count;
+
+	memset(memory, DIRT, linnet_cart_size(2));
+	count = linnet_cart_fit(&options, values, classes, rows, inputs, memory, linnet_cart_size(2), nodes);
+	free(memory);
+	return count;
+}
+
+/* What is fitted to rows of these values, with options that let everything be split. */
+static int fit(const float *values, const uint8_t *classes, uint32_t rows, uint32_t inputs, uint32_t kinds,
+	       struct linnet_tree_node *nodes)
+{
+	const struct linnet_cart_options all = { LINNET_TREE_DEPTH_MAX, 1, LINNET_TREE_NODES_MAX, kinds };
+	void *memory = room(linnet_cart_size(rows));
+	int count;
+
+	memset(memory, DIRT, linnet_cart_size(rows));
+	count = linnet_cart_fit(&all, values, classes, rows, inputs, memory, linnet_cart_size(rows), nodes);
+	free(memory);
+	return count;
+}
+
+static void particular_rows(void)
+{
+	static struct linnet_tree_node nodes[LINNET_TREE_NODES_MAX];
+	static uint8_t classes[LINNET_CART_ROWS_MAX];
+	static float values[LINNET_CART_ROWS_MAX];
+	const uint8_t outer[4] = { 0, 1, 1, 0 };
+	uint32_t rows = 0, at;
+	float threshold;
+
+	CHECK(fit(values, classes, LINNET_CART_ROWS_MAX, 1, 2, nodes) == 1 && nodes[0].word == 1000000);
+	/* Of equal splits the lowest feature wins, then the lowest threshold. */
+	for (uint32_t r = 0; r < 4; r++)
+		values[2 * r] = values[2 * r + 1] = (float)r;
+	values[8] = NAN; /* of no row */
+	CHECK(fit(values, outer, 4, 2, 2, nodes) == 5 && nodes[0].feature == 0);
+	memcpy(&threshold, &nodes[0].word, 4);
+	CHECK(threshold == 0.5f);
+	/* Halfway between a number and its opposite is 0. */
+	for (uint32_t r = 0; r < 20; r++) {
+		values[0] = ldexpf(1.75f, -(int)r * 7);
+		values[1] = -values[0];
+		CHECK(fit(values, outer, 2, 1, 2, nodes) == 3 && nodes[0].word == 0);
+	}
+	/* A number that is not finite, and a class too large, in each place. */
+	for (uint32_t i = 0; i < 8; i++) {
+		for (uint32_t k = 0; k < 8; k++)
+			values[k] = k == i ? i % 2 ? NAN : -INFINITY : (float)k;
+		CHECK(fit(values, outer, 4, 2, 2, nodes) == LINNET_E_INPUT);
+	}
+	for (uint32_t r = 0; r < 3; r++) {
+		for (uint32_t k = 0; k < 3; k++) {
+			values[k] = (float)k;
+			classes[k] = k == r ? 2 : 1;
+		}
+		CHECK(fit(values, classes, 3, 1, 2, nodes) == LINNET_E_INPUT);
+		CHECK(fit(values, classes, 3, 1, 3, nodes) > 1);
+	}
+	/* Groups that grow, each of a class of its own: the last one is split off first, down to the greatest depth. */
+	for (uint32_t group = 0; group <= LINNET_TREE_DEPTH_MAX; group++) {
+		for (uint32_t r = 0; r <= group; r++, rows++) {
+			values[rows] = (float)group;
+			classes[rows] = (uint8_t)group;
+		}
+	}
+	CHECK(fit(values, classes, rows, 1, LINNET_TREE_DEPTH_MAX + 1, nodes) == 2 * LINNET_TREE_DEPTH_MAX + 1);
+	CHECK(linnet_tree_check(nodes, 2 * LINNET_TREE_DEPTH_MAX + 1, 1, LINNET_TREE_DEPTH_MAX + 1, &at) == 0);
+	for (uint32_t r = 0; r < rows; r++)
+		CHECK(linnet_tree_leaf(nodes, values + r)->right == classes[r]);
+}
+
+static void limits_of_induction(void)
+{
+	static struct linnet_tree_node nodes[3];
+	const float values[2] = { 0, 1 };
+	const uint8_t classes[2] = { 0, 1 };
+	uint8_t *memory = room(linnet_cart_size(2) + 1);
+	size_t size = linnet_cart_size(2);
+
+	CHECK(fits(least, 2, 1, 1) == 3 && fits(least, 1, 1, 1) == 1 && fits(least, 2, 1, 0) == 1);
+	CHECK(fits((struct linnet_cart_options){ LINNET_TREE_DEPTH_MAX, 2, LINNET_TREE_NODES_MAX, 256 }, 2, 1, 255) == 1);
+	CHECK(fits((struct linnet_cart_options){ LINNET_TREE_DEPTH_MAX, 1, LINNET_TREE_NODES_MAX, 256 }, 2, 1, 255) == 3);
+	CHECK(fits((struct linnet_cart_options){ 0, 1, 3, 2 }, 2, 1, 1) == LINNET_E_SHAPE);
+	CHECK(fits((struct linnet_cart_options){ LINNET_TREE_DEPTH_MAX + 1, 1, 3, 2 }, 2, 1, 1) == LINNET_E_SHAPE);
+	CHECK(fits((struct linnet_cart_options){ 1, 0, 3, 2 }, 2, 1, 1) == LINNET_E_SHAPE);
+	CHECK(fits((struct linnet_cart_options){ 1, 1, 2, 2 }, 2, 1, 1) == LINNET_E_SHAPE);
+	CHECK(fits((struct linnet_cart_options){ 1, 1, LINNET_TREE_NODES_MAX + 1, 2 }, 2, 1, 1) == LINNET_E_SHAPE);
+	CHECK(fits((struct linnet_cart_options){ 1, 1, 3, 1 }, 2, 1, 0) == LINNET_E_SHAPE);
+	CHECK(fits((struct linnet_cart_options){ 1, 1, 3, 257 }, 2, 1, 1) == LINNET_E_SHAPE);
+	CHECK(fits(least, 0, 1, 1) == LINNET_E_SHAPE && fits(least, LINNET_CART_ROWS_MAX + 1, 1, 1) == LINNET_E_SHAPE);
+	CHECK(fits(least, 2, 0, 1) == LINNET_E_SHAPE && fits(least, 2, LINNET_TREE_LEAF, 1) == LINNET_E_SHAPE);
+	CHECK(fits(least, 2, 1, 2) == LINNET_E_INPUT);
+	CHECK(linnet_cart_fit(&least, values, classes, 2, 1, memory, size - 1, nodes) == LINNET_E_MEMORY);
+	CHECK(linnet_cart_fit(&least, values, classes, 2, 1, memory + 1, size, nodes) == LINNET_E_MEMORY);
+	CHECK(linnet_cart_fit(&least, values, classes, 2, 1, memory, size, nodes) == 3);
+	free(memory);
+}
+
 /* ---- ring and sampler ---- */
 
 static void rings(void)
@@ -217,5 +393,8 @@ void check_trees(void)
 {
 	trees();
 	induction();
+	limits_of_trees();
+	limits_of_induction();
+	particular_rows();
 	rings();
 }
