@@ -17,11 +17,10 @@ int linnet_quantise(const float *values, size_t count, double scale, int64_t *in
 	}
 	for (size_t i = 0; i < count; i++) {
 		double x = (double)values[i] * scale;
+		int64_t whole = (int64_t)x;
+		double rest = x - (double)whole; /* exact: adding a half to x would not be */
 
-		/* Above 2^52 a double has no fraction, and adding a half could round it away. */
-		if (x > -0x1p52 && x < 0x1p52)
-			x += x < 0 ? -0.5 : 0.5;
-		integers[i] = (int64_t)x;
+		integers[i] = whole + (rest >= 0.5) - (rest <= -0.5);
 	}
 	return 0;
 }
