@@ -19,7 +19,7 @@ double linnet_exp(double x)
 	int n;
 
 	if (!(x > -708))
-		return 0;
+		return x == x ? 0 : x;
 	if (x > 709)
 		x = 709;
 	n = (int)(x * LOG2_E + (x < 0 ? -0.5 : 0.5));
