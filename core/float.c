@@ -74,10 +74,11 @@ int linnet_float_place(struct linnet_float_network *network, float *values, size
 
 int linnet_float_get(const struct linnet_float_network *network, uint32_t layer, float *weights, float *biases)
 {
-	const struct linnet_float_layer *l = &network->layers[layer];
+	const struct linnet_float_layer *l = network->layers;
 
 	if (layer >= network->layer_count)
 		return LINNET_E_SHAPE;
+	l += layer;
 	for (uint32_t o = 0; o < l->outputs; o++) {
 		for (uint32_t i = 0; i < l->inputs; i++)
 			weights[(size_t)o * l->inputs + i] = network->values[place_of(l, o, i)];
@@ -88,10 +89,11 @@ int linnet_float_get(const struct linnet_float_network *network, uint32_t layer,
 
 int linnet_float_set(struct linnet_float_network *network, uint32_t layer, const float *weights, const float *biases)
 {
-	const struct linnet_float_layer *l = &network->layers[layer];
+	const struct linnet_float_layer *l = network->layers;
 
 	if (layer >= network->layer_count)
 		return LINNET_E_SHAPE;
+	l += layer;
 	for (uint32_t o = 0; o < l->outputs; o++) {
 		for (uint32_t i = 0; i < l->inputs; i++)
 			network->values[place_of(l, o, i)] = weights[(size_t)o * l->inputs + i];
