@@ -88,6 +88,8 @@ class Library:
         """Compile these and what is stale, and link; false if that fails."""
         names, self.stale = self.stale | names, set()
         if not all(ends_well(self.commands[name], seconds) for name in sorted(names)):
+            # What comes after the one that failed is still of another state.
+            self.stale = names
             return False
         links = [["cc", "-shared", *self._objects(self.linked), "-o", str(self.file)]]
         for program, parts in self.programs.items():
