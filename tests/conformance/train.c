@@ -2,26 +2,13 @@
 /*
  * Trains small networks with every loss and prints the bits of the results. core/Makefile compares them with
  * outputs/train.txt: no bit may differ, and under the sanitizers no build may access memory outside its buffers. Every
- * buffer has exactly the size that the core asks for.
+ * buffer has exactly the size that the core asks for. Other checks of training are in train_limits.c, train_loops.c,
+ * train_losses.c and train_runs.c.
  */
-#define _POSIX_C_SOURCE 200809L
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "train.h"
+#include "training.h"
 
 #define ROWS 300
 #define INPUTS 31
-
-static uint64_t hash_of(const void *bytes, size_t size, uint64_t hash)
-{
-	const uint8_t *p = bytes;
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ p[i]) * 0x100000001b3;
-	return hash;
-}
 
 static void must(int error, const char *what)
 {
@@ -29,15 +16,6 @@ static void must(int error, const char *what)
 		fprintf(stderr, "%s: error %d\n", what, error);
 		exit(1);
 	}
-}
-
-static void *aligned(size_t size)
-{
-	void *memory = NULL;
-
-	if (posix_memalign(&memory, LINNET_ALIGN, size ? size : 1) != 0)
-		exit(1);
-	return memory;
 }
 
 static void train(const struct linnet_float_shape *shape, uint32_t layers, uint32_t loss, uint32_t optimiser)
@@ -51,7 +29,7 @@ static void train(const struct linnet_float_shape *shape, uint32_t layers, uint3
 	struct linnet_trainer trainer;
 	uint8_t *digits = malloc(ROWS * INPUTS), *classes = malloc(ROWS);
 	struct linnet_rows rows = { .count = ROWS, .digits = digits, .classes = classes };
-	uint64_t state = 1, hash = 0xcbf29ce484222325;
+	uint64_t state = 1, hash = HASH_START;
 	float row[INPUTS], *logits, *weights, biases[256];
 	void *values, *memory, *scratch;
 	int64_t integer;
@@ -66,10 +44,10 @@ static void train(const struct linnet_float_shape *shape, uint32_t layers, uint3
 		classes[r] = digits[r * INPUTS + 3] > 5;
 
 	must(linnet_float_plan(&network, INPUTS, shape, layers), "plan");
-	values = aligned(sizeof(float) * network.value_count);
+	values = room(sizeof(float) * network.value_count);
 	must(linnet_float_place(&network, values, network.value_count, 3), "place");
 	size = linnet_trainer_size(&network, ROWS);
-	memory = aligned(size);
+	memory = room(size);
 	if (linnet_trainer_init(&trainer, &network, &options, ROWS, memory, size - 1) != LINNET_E_MEMORY)
 		exit(1);
 	must(linnet_trainer_init(&trainer, &network, &options, ROWS, memory, size), "init");
@@ -83,7 +61,7 @@ static void train(const struct linnet_float_shape *shape, uint32_t layers, uint3
 		fprintf(stderr, "loss %u only goes from %g to %g\n", loss, first, mean);
 		exit(1);
 	}
-	scratch = aligned(network.scratch_size);
+	scratch = room(network.scratch_size);
 	logits = malloc(sizeof(float) * network.outputs);
 	for (size_t r = 0; r < ROWS; r++) {
 		for (size_t i = 0; i < INPUTS; i++)
@@ -119,5 +97,9 @@ int main(void)
 	train(softmax, 3, LINNET_SOFTMAX, LINNET_SGD);
 	train(binary, 3, LINNET_BINARY, LINNET_ADAM);
 	train(square, 2, LINNET_SQUARE, LINNET_SGD);
+	check_limits();
+	check_loops();
+	check_losses();
+	train_all();
 	return 0;
 }

@@ -25,7 +25,7 @@ PROGRAMS = {
     ),
     "place": (["place"], ["place/models/*.txt", "place/reject/*.txt"]),
     "ledger": (["ledger"], ["1", "5000"]),
-    "train": (["train"], []),
+    "train": (["train", "train_limits", "train_loops", "train_losses", "train_runs"], []),
 }
 # The program with its arguments, and the file with what it prints.
 PRINTS = ("sh", "-c", 'printed=$("$@") && [ "$printed" = "$(cat "$0")" ]')
