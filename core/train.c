@@ -167,7 +167,7 @@ static void backward(struct linnet_trainer *trainer, struct view *view)
 {
 	const struct linnet_float_network *network = trainer->network;
 
-	for (uint32_t k = network->layer_count; k-- > 0;) {
+	for (uint32_t k = network->layer_count - 1;; k--) {
 		const struct linnet_float_layer *layer = &network->layers[k];
 		float *in = view->activations + (size_t)k * network->row_max, *swap;
 
@@ -175,7 +175,7 @@ static void backward(struct linnet_trainer *trainer, struct view *view)
 					 view->used + (size_t)k * network->row_max, view->n[k], view->delta,
 					 k > 0 ? view->back : NULL);
 		if (k == 0)
-			break;
+			return;
 		through(&network->layers[k - 1], in, view->back);
 		/* A wide layer reads the padding of its delta; the layer above left it alone or wrote zeros. */
 		for (uint32_t o = layer->inputs; o % LINNET_LANES != 0; o++)
