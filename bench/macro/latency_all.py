@@ -27,6 +27,7 @@ POLICIES = (
     "baseline",
     "shortest-queue",
     "ewma-inflight",
+    "ewma-hedged",
     "c3",
     "hedge-p95",
     "linnos+hl",
