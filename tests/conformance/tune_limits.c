@@ -86,6 +86,16 @@ static void normalisers(void)
 		memcpy(&beyond, &moments[inputs], 8);
 		CHECK(beyond == 0x5a5a5a5a5a5a5a5a);
 	}
+	/* A number that is not finite, in each place. */
+	for (uint32_t i = 0; i < 3 * 3; i++) {
+		const float wrong[3] = { NAN, INFINITY, -INFINITY };
+		float row[3] = { 1, 2, 3 };
+
+		CHECK(linnet_normaliser_init(&normaliser, 3, 0, moments) == 0);
+		row[i % 3] = wrong[i / 3];
+		CHECK(linnet_normaliser_learn(&normaliser, row) == LINNET_E_INPUT);
+		CHECK(normaliser.rows == 0 && normaliser.refused == 1 && moments[0].mean == 0);
+	}
 	/* A deviation of a billionth of the mean or less is none. */
 	CHECK(z_score(1, 0.9e-9) == 0 && z_score(-1, 0.9e-9) == 0);
 	CHECK(z_score(1, 1.1e-9) == LINNET_Z_MAX && z_score(-1, 1.1e-9) == LINNET_Z_MAX);
