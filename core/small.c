@@ -95,10 +95,11 @@ void linnet_small_start(struct linnet_small *network, uint64_t seed)
 
 int linnet_small_get(const struct linnet_small *network, uint32_t number, float *weights, float *biases)
 {
-	const struct linnet_small_layer *layer = &network->layers[number];
+	const struct linnet_small_layer *layer = network->layers;
 
 	if (number >= network->layer_count)
 		return LINNET_E_SHAPE;
+	layer += number;
 	for (uint32_t o = 0; o < layer->outputs; o++) {
 		const float *value = network->values + layer->values + o;
 
@@ -111,10 +112,11 @@ int linnet_small_get(const struct linnet_small *network, uint32_t number, float 
 
 int linnet_small_set(struct linnet_small *network, uint32_t number, const float *weights, const float *biases)
 {
-	const struct linnet_small_layer *layer = &network->layers[number];
+	const struct linnet_small_layer *layer = network->layers;
 
 	if (number >= network->layer_count)
 		return LINNET_E_SHAPE;
+	layer += number;
 	for (uint32_t o = 0; o < layer->outputs; o++) {
 		float *value = network->values + layer->values + o;
 
