@@ -3,23 +3,11 @@
  * Checks that bit-sliced trees have the scores of their trees, for random trees and features, and which trees are
  * refused. Trees with few thresholds share rows; trees with all different thresholds need every row.
  */
-#include <stdio.h>
-#include <string.h>
-
+#include "drawn.h"
 #include "linnet.h"
 
 #define CASES 2000
 #define READS 50
-
-static uint64_t state = 88172645463325252U;
-
-static uint32_t below(uint32_t n)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return (uint32_t)(state >> 20) % n;
-}
 
 /* Trees pass at the ends of every range, and one number beyond them is refused, whichever it is. */
 static int ranges_hold(void)

@@ -6,25 +6,13 @@
 #ifndef LINNET_CHAINS_H
 #define LINNET_CHAINS_H
 
+#include "drawn.h"
+
 #define LAYERS 3
 #define SIZE 80 /* of a layer, at most */
 #define BIT(n) ((linnet_int128)1 << (n))
 
-static uint64_t state = 88172645463325252U;
 static unsigned number_of_case;
-
-static uint64_t draw(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state;
-}
-
-static uint32_t below(uint32_t n)
-{
-	return (uint32_t)(draw() >> 20) % n;
-}
 
 static void check(int holds, const char *what)
 {

@@ -4,18 +4,9 @@
  * machine has: drawn layers of all small sizes, against sums that are computed plainly. Memory has any content, and is of
  * exactly the size that dense.c asks for.
  */
-#include <stdio.h>
-
 #include "drawn.h"
 
-#define CHECK(condition)                                                             \
-	do {                                                                         \
-		if (!(condition)) {                                                  \
-			fprintf(stderr, "dense.c:%d: size %u, loops %u: %s\n",       \
-				__LINE__, size, set, #condition);                    \
-			exit(1);                                                     \
-		}                                                                    \
-	} while (0)
+#define CHECK(condition) CHECK_IN(condition, "; size %u, loops %u\n", size, set)
 
 #define SIZES 290 /* more than two blocks of eight of the longest vectors */
 #define SIDE_MAX 40

@@ -1,24 +1,28 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* For programs that check the loops of every instruction set: drawn numbers, and memory of exactly a given size. */
+/* For programs whose inputs are drawn: numbers, and memory of exactly a given size. */
 #ifndef DRAWN_H
 #define DRAWN_H
 
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "model.h"
 
 #define GUARD 128 /* bytes behind memory that nothing may change */
 
-static inline uint32_t below(uint32_t n)
+static inline uint64_t draw(void)
 {
 	static uint64_t state = 88172645463325252U;
 
 	state ^= state << 13;
 	state ^= state >> 7;
 	state ^= state << 17;
-	return (uint32_t)(state >> 20) % n;
+	return state;
+}
+
+static inline uint32_t below(uint32_t n)
+{
+	return (uint32_t)(draw() >> 20) % n;
 }
 
 /* -most..most, and its ends more often. */
@@ -48,26 +52,6 @@ static inline int untouched(const void *memory, size_t at, size_t size, int cont
 		if (bytes[at] != (unsigned char)content)
 			return 0;
 	return 1;
-}
-
-/* Whether this machine has the instructions of these builds, as crates/core/build.rs has them. */
-static inline int has_avx2(void)
-{
-#ifdef __x86_64__
-	return __builtin_cpu_supports("avx2");
-#else
-	return 0;
-#endif
-}
-
-static inline int has_avx512(void)
-{
-#ifdef __x86_64__
-	return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-	       __builtin_cpu_supports("avx512vnni");
-#else
-	return 0;
-#endif
 }
 
 #endif

@@ -17,7 +17,7 @@
 
 static uint8_t bytes[1 << 16];
 static size_t size;
-static uint64_t digest = 0xcbf29ce484222325;
+static uint64_t digest = HASH_START;
 static char line[LINE];
 
 static void hex(void)

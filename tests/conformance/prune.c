@@ -4,19 +4,10 @@
  * and that this machine has: drawn networks of two layers, against sums that are computed plainly. Memory has any
  * content, and is of exactly the size that the core asks for.
  */
-#include <stdio.h>
-
 #include "drawn.h"
 #include "incremental.h"
 
-#define CHECK(condition)                                                             \
-	do {                                                                         \
-		if (!(condition)) {                                                  \
-			fprintf(stderr, "prune.c:%d: network %u, loops %u: %s\n",    \
-				__LINE__, number, set, #condition);                  \
-			exit(1);                                                     \
-		}                                                                    \
-	} while (0)
+#define CHECK(condition) CHECK_IN(condition, "; network %u, loops %u\n", number, set)
 
 #define NETWORKS 96
 #define OUTPUTS_MAX 120

@@ -14,13 +14,10 @@ uint32_t loops_here(const struct linnet_float_loops *sets[3])
 	uint32_t count = 0;
 
 	sets[count++] = &linnet_loops_portable;
-#ifdef __x86_64__
-	if (&linnet_loops_avx2 && __builtin_cpu_supports("avx2"))
+	if (&linnet_loops_avx2 && has_avx2())
 		sets[count++] = &linnet_loops_avx2;
-	if (&linnet_loops_avx512 && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-	    __builtin_cpu_supports("avx512vnni"))
+	if (&linnet_loops_avx512 && has_avx512())
 		sets[count++] = &linnet_loops_avx512;
-#endif
 	return count;
 }
 

@@ -5,19 +5,12 @@
 
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include "float.h" /* of core */
 
-#define CHECK(condition)                                                                \
-	do {                                                                            \
-		if (!(condition)) {                                                     \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			exit(1);                                                        \
-		}                                                                       \
-	} while (0)
+#define CHECK(condition) CHECK_IN(condition, "\n")
 
 /* Bytes behind each room that nobody may write. Where sanitizers watch, nobody may read there either. */
 #ifdef __SANITIZE_ADDRESS__
@@ -27,7 +20,6 @@
 #endif
 /* Every room begins as this; floats of it are not numbers. */
 #define DIRT 0xff
-#define HASH_START 0xcbf29ce484222325
 
 static inline uint32_t below(uint32_t n)
 {
@@ -41,15 +33,6 @@ static inline uint32_t below(uint32_t n)
 static inline float unit(void)
 {
 	return (float)below((1 << 24) + 1) / (float)(1 << 23) - 1;
-}
-
-static inline uint64_t hash_of(const void *bytes, size_t size, uint64_t hash)
-{
-	const uint8_t *p = bytes;
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ p[i]) * 0x100000001b3;
-	return hash;
 }
 
 static inline int is_dirt(const void *bytes, size_t size)

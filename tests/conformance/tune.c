@@ -104,7 +104,7 @@ static void gradients(uint32_t inputs, const struct linnet_float_shape *shape, u
 	static struct slow slow;
 	float row[512], target[512], *values, *momentum, *scratch, *outputs, seen = 0;
 	double out[512], worst = 0, *at = slow.value;
-	uint64_t hash = 0xcbf29ce484222325;
+	uint64_t hash = HASH_START;
 	uint32_t n = shape[layers - 1].outputs;
 
 	CHECK(linnet_small_plan(&network, inputs, shape, layers) == 0);
@@ -298,7 +298,7 @@ static void normalisers(void)
 	struct linnet_normaliser normaliser;
 	float row[3], z[3];
 	double sum = 0, squares = 0;
-	uint64_t hash = 0xcbf29ce484222325;
+	uint64_t hash = HASH_START;
 
 	CHECK(linnet_normaliser_init(&normaliser, 0, 0, moments) == LINNET_E_SHAPE);
 	CHECK(linnet_normaliser_init(&normaliser, 3, 0, moments) == 0);

@@ -4,19 +4,12 @@
 #define LINNET_CHECK_TUNE_H
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "check.h"
 #include <tune.h> /* of core */
 
-#define CHECK(condition)                                                          \
-	do {                                                                      \
-		if (!(condition)) {                                               \
-			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-			exit(1);                                                  \
-		}                                                                 \
-	} while (0)
+#define CHECK(condition) CHECK_IN(condition, "\n")
 
 /* Every sort of memory that is given is filled with this before a function has to set it up. */
 #define DIRT 0x5a
@@ -33,15 +26,6 @@ static inline uint32_t draw(void)
 static inline float unit(void)
 {
 	return (float)(draw() >> 8) / (float)(1 << 22) - 1;
-}
-
-static inline uint64_t hash_of(const void *bytes, size_t size, uint64_t hash)
-{
-	const uint8_t *p = bytes;
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ p[i]) * 0x100000001b3;
-	return hash;
 }
 
 static inline void *room(size_t size)

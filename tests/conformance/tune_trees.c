@@ -27,7 +27,7 @@ static void trees(void)
 	const float odd[] = { 0.0f, -0.0f, INFINITY, -INFINITY, NAN, -NAN, 1, -1, 1e-40f, -1e-40f };
 	const float zeros[LINNET_KNOB_INPUTS_MAX] = { 0 };
 	struct linnet_fast_tree fast;
-	uint64_t hash = 0xcbf29ce484222325;
+	uint64_t hash = HASH_START;
 	uint32_t at, refused = 0, tables = 0;
 
 	for (int t = 0; t < 2000; t++) {
@@ -82,7 +82,7 @@ static void induction(void)
 	uint8_t *classes = room(ROWS);
 	void *memory = room(linnet_cart_size(ROWS));
 	struct linnet_tree_node nodes[LINNET_TREE_NODES_MAX], again[LINNET_TREE_NODES_MAX];
-	uint64_t hash = 0xcbf29ce484222325;
+	uint64_t hash = HASH_START;
 	uint32_t at;
 	int count;
 
