@@ -65,7 +65,7 @@ CHECKS = {
     ),
     **dict.fromkeys(("pattern", "verdict"), "check-user check-debug check-tune"),
     **dict.fromkeys(("float", "loops", "loss", "quantise", "train"), "check-train"),
-    "prune_vectors": "",
+    "prune_vectors": "check-user check-debug",
 }
 # What is replaced, and by what; each match of each is a mutant.
 SWAPS = [
