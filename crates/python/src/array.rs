@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
 use linnet_array::{
-    Config, Counters, DeviceModel, Error, Estimate, Observer, Playback, Policy, Progress as At, RunResult,
+    Budget, Config, Counters, DeviceModel, Error, Estimate, Observer, Playback, Policy, Progress as At, RunResult,
 };
 use linnet_measure::Summary;
 use linnet_sim::{Chance, FaultPlan};
@@ -159,9 +159,10 @@ impl PyArray {
     /// a policy that learns does with a device without a model is in `spec/decision.md`. `log` keeps every I/O as its
     /// device saw it. `progress(I/Os done)` may return False to stop. I/Os of records before `warm_up_ns` are served, but
     /// are in no result except the log and the statistics of the devices. With `closed_loop`, so many I/Os are in flight
-    /// at a time, in the order of the records, whose times have no other meaning then.
+    /// at a time, in the order of the records, whose times have no other meaning then. `hedges` false sends no second
+    /// copy, whatever the policy.
     #[pyo3(signature = (streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false, log = false,
-        progress = None, probe_share = 0.0, warm_up_ns = 0, closed_loop = None))]
+        progress = None, probe_share = 0.0, warm_up_ns = 0, closed_loop = None, hedges = true))]
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
@@ -177,8 +178,12 @@ impl PyArray {
         probe_share: f64,
         warm_up_ns: u64,
         closed_loop: Option<NonZeroUsize>,
+        hedges: bool,
     ) -> PyResult<PyRun> {
-        let config = Config { probe_share, ..self.config(seed, failover_ns, writes_to_all) };
+        let mut config = Config { probe_share, ..self.config(seed, failover_ns, writes_to_all) };
+        if !hedges {
+            config.hedge_budget = Budget { share: 0.0, burst: 0 };
+        }
         let playback = Playback { closed_loop, warm_up_ns, log };
         let setup = Setup::new(&streams, &models, config)?;
         let policy = setup.policy(policy)?;

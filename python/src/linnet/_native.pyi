@@ -333,6 +333,7 @@ class Array:
         probe_share: float = 0.0,
         warm_up_ns: int = 0,
         closed_loop: int | None = None,
+        hedges: bool = True,
     ) -> Run: ...
 
 class Run:
