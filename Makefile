@@ -23,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow slow-replay slow-python slow-rust slow-studies test-wheel test-tune test-kubernetes regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate sanitize miri kills ublk bindings sim clean tools
+.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow slow-core slow-python slow-rust slow-studies test-wheel test-tune test-kubernetes regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate sanitize miri kills ublk bindings sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -53,7 +53,7 @@ $(BIN)/linnet: $(VENV)/.deps $(NATIVE) python/pyproject.toml | tools
 	@touch $@
 
 test-core: tools       ## the C core: golden vectors, kernel flags, clean symbols; the kernel target in user space
-	@$(MAKE) --no-print-directory -C core check
+	@$(MAKE) --no-print-directory -C core quick
 	@$(MAKE) --no-print-directory -C kernel/stub check
 
 lib:                   ## liblinnet and linnet-load in build/lib: reads that fail over when revoked
@@ -74,9 +74,10 @@ test-python: $(VENV)/.deps   ## the command line and the Python library, without
 	@$(ONE_THREAD) build/testenv/bin/python -m pytest python/tests --ignore python/tests/studies -m "not slow"
 
 # Its parts may run at the same time: make -j2 --output-sync=target test-slow.
-test-slow: slow-replay slow-python slow-rust slow-studies   ## tests that take a second or more each, those of the laboratory, every command of the documents, examples of the crates
+test-slow: slow-core slow-python slow-rust slow-studies   ## tests that take a second or more each, those of the laboratory, every command of the documents, examples of the crates
 
-slow-replay: tools
+slow-core: tools
+	@$(MAKE) --no-print-directory -C core check-compilers
 	@$(MAKE) --no-print-directory -C kernel/stub replay
 	@$(MAKE) --no-print-directory -C kernel/stub/tune check
 

@@ -89,6 +89,7 @@ def test_a_run_over_a_long_gap_ends(request: pytest.FixtureRequest, drive: str) 
     assert len(run.latency_ns()) == 6
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_run(small_queued_drive: Path) -> None:
     # Run after run without an instruction of Python between them, so that a run itself must notice the signal.
     code = f"""

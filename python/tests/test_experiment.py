@@ -110,7 +110,7 @@ def test_in_a_closed_loop_more_in_flight_are_served_faster_and_times_mean_nothin
         Experiment(streams, replace(setup, stalls_per_minute=1.0)).run("baseline")
 
 
-@pytest.mark.parametrize("preset", ["consumer-deep", "consumer-deep-queued"])
+@pytest.mark.parametrize("preset", ["consumer-deep", pytest.param("consumer-deep-queued", marks=pytest.mark.slow)])
 def test_a_rebuilt_device_has_less_to_collect(preset: str) -> None:
     writes = [stream(seed, 1.0, 12_000).rerate(0.1) for seed in range(2)]
     array = Array(preset, 2, 0, rebuilt=1)
@@ -139,7 +139,7 @@ def test_command_and_report_say_whose_model_it_is(linnet, small_drive: Path, tmp
 
 def test_devices_that_stall_answer_late_and_a_peek_knows_it() -> None:
     setup = Setup("consumer-deep", 3, 0, writes_to_all=True, fit=FitSettings(epochs=1))
-    train, test = periods("az-c", 20.0, setup)
+    train, test = periods("az-c", 8.0, setup)
     rows = {}
     for stalls in (0.0, 30.0):
         experiment = Experiment(train, replace(setup, stalls_per_minute=stalls), "az-c", test=test)

@@ -55,6 +55,7 @@ def test_the_product_does_not_load_the_laboratory() -> None:
     assert done.stderr.strip() == "[]"
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_laboratory_are_listed(linnet) -> None:
     listed = linnet("--help").stdout
     assert "study" in listed

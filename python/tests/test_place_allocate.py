@@ -159,7 +159,7 @@ def test_an_slo_that_the_model_cannot_judge_is_refused() -> None:
 
 
 @pytest.mark.parametrize("policy", ["first-fit", "best-fit"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_nobody_is_harmed_over_a_long_life(policy: str, seed: int) -> None:
     chance = np.random.default_rng(seed)
     allocator = made(drives=30, model=SheetModel(), policy=policy, asked_max=8)
@@ -183,6 +183,7 @@ def test_screens_give_the_answer_of_asking_everybody(policy: str) -> None:
     assert [screened.place(one).drive for one in tenants] == [asked_all.place(one).drive for one in tenants]
 
 
+@pytest.mark.slow
 def test_screens_cost_few_drives_where_the_model_is_not_monotone() -> None:
     chance = np.random.default_rng(5)
     tenants = [random_tenant(chance, f"t{i}") for i in range(200)]

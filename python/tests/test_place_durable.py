@@ -97,6 +97,7 @@ def kill_after(enough: threading.Event, service: Service) -> None:
     service.kill()
 
 
+@pytest.mark.slow
 def test_kill_9_loses_nothing_that_was_answered_and_doubles_nothing(tmp_path: Path) -> None:
     """Killed three times under load. What got no answer is asked again with its id, as a client would."""
     placed: dict[str, str] = {}

@@ -199,6 +199,7 @@ def test_openapi_and_metrics(client: Client) -> None:
     assert 'linnet_place_requests_total{route="/v1/tenants",status="201"}' in text
 
 
+@pytest.mark.slow
 def test_commands_work_on_the_state_and_the_service_finds_what_they_did(linnet, tmp_path: Path) -> None:
     (tmp_path / "drives.toml").write_text(TOML)
     profile = tmp_path / "p.json"
@@ -379,6 +380,7 @@ def test_a_drive_that_is_known_by_other_figures_stops_the_start_in_words(linnet,
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.slow
 def test_the_books_need_no_model(linnet, tmp_path: Path) -> None:
     (tmp_path / "drives.toml").write_text(TOML)
     state = tmp_path / "state.db"

@@ -72,6 +72,7 @@ def test_parameter_files_are_printed_read_and_refused(linnet, workload: Path, tm
     assert linnet("ssd", "run", "--params", file, "--preset", "sata", "-w", workload).returncode == 2
 
 
+@pytest.mark.slow
 def test_a_saved_drive_answers_as_the_one_it_was(linnet, workload: Path, tmp_path: Path) -> None:
     saved = tmp_path / "s.drive"
     assert linnet("ssd", "precondition", "--preset", "sata", "-o", saved).returncode == 0
