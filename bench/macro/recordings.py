@@ -11,8 +11,14 @@ from pathlib import Path
 
 def add_traces(parser: argparse.ArgumentParser) -> None:
     """Add ``--traces``, a folder of real traces. A driver says what it skips where the folder is not there."""
-    folder = Path(os.environ.get("LINNET_SHARED", "shared")) / "traces"
-    parser.add_argument("--traces", type=Path, default=folder, help="folder of real traces ($LINNET_SHARED/traces)")
+    beside = Path(__file__).resolve().parents[3] / "shared"
+    folder = Path(os.environ.get("LINNET_SHARED") or beside) / "traces"
+    parser.add_argument(
+        "--traces",
+        type=Path,
+        default=folder,
+        help="folder of real traces ($LINNET_SHARED/traces, or beside the checkout)",
+    )
 
 
 def parse_or_skip(parser: argparse.ArgumentParser) -> argparse.Namespace:

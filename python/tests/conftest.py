@@ -15,7 +15,7 @@ from linnet import Trace
 from starter import COMMAND, close, starter
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = Path(os.environ.get("LINNET_SHARED", ROOT.parent / "shared"))
+SHARED = Path(os.environ.get("LINNET_SHARED") or ROOT.parent / "shared")
 
 SMALL_QUEUED = """model = "queued"
 channels = 2

@@ -2,7 +2,6 @@
 """Profiles of workloads: from traces, job files and the store."""
 
 import json
-import os
 import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import SHARED
 from linnet import TenantError, TenantProfile, Trace, TraceError
 from linnet._native import aggregate_profiles, profile_features, profile_trace, same_workload
 from linnet.cli import app
@@ -19,8 +19,6 @@ from linnet.place.profiles import aggregate, from_file, with_phases
 from linnet.place.store import ProfileStore
 from linnet.place.words import FEATURES, Profile
 from typer.testing import CliRunner
-
-SHARED = Path(os.environ.get("LINNET_SHARED", Path(__file__).parents[3] / "shared"))
 
 
 def _trace(path: Path, seconds: float = 12.0, rate: float = 500.0, seed: int = 1, reads: float = 0.7) -> Path:

@@ -11,7 +11,7 @@ import sys
 def main():
     """Print the vectors, or the reason why there are none."""
     root = pathlib.Path(__file__).resolve().parents[2]
-    path = pathlib.Path(os.environ.get("LINNET_SHARED", root.parent / "shared")) / "reference/linnos/vectors.json"
+    path = pathlib.Path(os.environ.get("LINNET_SHARED") or root.parent / "shared") / "reference/linnos/vectors.json"
     if not path.exists():
         print(f"skipped: {path} is not there", file=sys.stderr)
         return 77

@@ -130,6 +130,7 @@ fn the_error_names_the_limit_of_memory() {
 #[test]
 fn files_that_took_gigabytes_are_refused() {
     let shared = std::env::var_os("LINNET_SHARED")
+        .filter(|folder| !folder.is_empty())
         .map_or_else(|| "../../../shared".into(), std::path::PathBuf::from)
         .join("reference/hardening");
     let files: Vec<_> = std::fs::read_dir(&shared).into_iter().flatten().flatten().map(|e| e.path()).collect();

@@ -86,7 +86,9 @@ pub fn root() -> PathBuf {
 
 /// A file of the shared data, or `None` if it does not exist.
 pub fn shared(path: &str) -> Option<PathBuf> {
-    let folder = std::env::var_os("LINNET_SHARED").map_or_else(|| root().join("../shared"), PathBuf::from);
+    let folder = std::env::var_os("LINNET_SHARED")
+        .filter(|folder| !folder.is_empty())
+        .map_or_else(|| root().join("../shared"), PathBuf::from);
     let file = folder.join(path);
     if file.exists() {
         return Some(file);

@@ -20,6 +20,7 @@ pub const HADOOP: &str = "blktrace-satassd-hadoop/eternity9.sdb.DC.blkparse.txt.
 /// One recording, or `None` (and a message) if the recordings are not present.
 pub fn recording(name: &str) -> Option<Vec<IoRecord>> {
     let shared = std::env::var_os("LINNET_SHARED")
+        .filter(|folder| !folder.is_empty())
         .map_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
     let path = shared.join("traces").join(name);
     if !path.exists() {

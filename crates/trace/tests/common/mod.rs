@@ -88,6 +88,7 @@ pub fn refused(format: &str, rows: &str) -> String {
 /// The folder of shared traces; without it, prints that the test is skipped and returns `None`.
 pub fn shared_traces() -> Option<PathBuf> {
     let root = std::env::var_os("LINNET_SHARED")
+        .filter(|folder| !folder.is_empty())
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared"), PathBuf::from);
     let traces = root.join("traces");
     if traces.is_dir() {
