@@ -33,12 +33,15 @@ def percent(share: float | None) -> str:
 
 def table_of(title: str, rows: list[dict[str, Any]]) -> list[str]:
     """A summary as a table in Markdown."""
-    lines = [f"\n## {title}\n", f"| policy | cells | {' | '.join(NAMES)} | 95 % intervals | revoked | false revokes |"]
-    lines.append("|---" * (len(NAMES) + 5) + "|")
+    lines = [
+        f"\n## {title}\n",
+        f"| policy | cells | {' | '.join(NAMES)} | 95 % intervals | revoked | false revokes | unsteered |",
+    ]
+    lines.append("|---" * (len(NAMES) + 6) + "|")
     for line in summary(rows):
         figures = " | ".join(f"{line[name]:.3f}" for name in NAMES)
         ranges = "; ".join("{:.3f} to {:.3f}".format(*line[f"{name} low95, high95"]) for name in NAMES)
-        shares = f"{percent(line['revoked'])} | {percent(line['false_revoke'])}"
+        shares = " | ".join(percent(line[name]) for name in ("revoked", "false_revoke", "unsteered"))
         lines.append(f"| {line['policy']} | {line['cells']} | {figures} | {ranges} | {shares} |")
     return lines
 

@@ -42,6 +42,8 @@ def test_a_lower_rate_of_false_revokes_revokes_less_and_sends_no_second_copies()
     rates = [by[f"revoke, {asked}"]["revoked"] for asked in ("0.5 %", "1 %", "2 %", "5 %")]
     assert rates == sorted(rates) and 0 < rates[0] < rates[-1]
     assert all(row["extra_io_share"] == 0 for name, row in by.items() if name.startswith("revoke"))
+    unsteered = [by[f"revoke, {asked}"]["unsteered"] for asked in ("0.5 %", "1 %", "2 %", "5 %")]
+    assert unsteered == sorted(unsteered) and unsteered[0] < unsteered[-1] < 1
     lines = {line["policy"]: line for line in summary(rows)}
     assert lines["baseline"]["mean"] == 1 and lines["baseline"]["revoked"] is None
     assert lines["revoke, even odds"]["revoked"] == by["revoke, even odds"]["revoked"]

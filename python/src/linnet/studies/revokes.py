@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet._native import Trace, inflight_rows
-from linnet.experiment import Experiment
+from linnet.experiment import Experiment, own_models
 from linnet.learning import FitSettings, fit
 from linnet.studies.worth import METRICS, interval
 
@@ -84,8 +84,9 @@ def latency_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
     """The rows of one cell: policies without revokes, then revokes by the network, and by the trees at each rate.
 
     A revoked read goes to the next replica, after the time that a revoke takes; no second copies are sent. ``revoked``
-    counts revokes and ``false_revoke`` those of reads that would have been fast, as shares of all reads. Without a
-    model for each drive there are no rows.
+    counts revokes and ``false_revoke`` those of reads that would have been fast, as shares of all reads; ``unsteered``
+    is the latter on the log of the same reads under the baseline, where nothing is revoked. Without a model for each
+    drive there are no rows.
     """
     plain = experiment.setup
     runs = {outcome.row["policy"]: outcome.row for outcome in experiment.compare(RULES)}
@@ -96,9 +97,10 @@ def latency_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
         if asked is not None:
             experiment.setup = replace(plain, fit=replace(plain.fit, epochs=1, false_revoke=asked))
             experiment.learn()
-        runs[f"revoke, {'even odds' if asked is None else f'{100 * asked:g} %'}"] = revoking(experiment, TREES)
+        row = revoking(experiment, TREES) | {"unsteered": unsteered(experiment)}
+        runs[f"revoke, {'even odds' if asked is None else f'{100 * asked:g} %'}"] = row
     cell = {"trace": experiment.name, "preset": plain.preset, "writes": writes, "seed": plain.seed}
-    figures = (*METRICS, "p50_us", "false_revoke", "revoked", "extra_io_share")
+    figures = (*METRICS, "p50_us", "false_revoke", "unsteered", "revoked", "extra_io_share")
     return [cell | {"policy": name} | {figure: row.get(figure) for figure in figures} for name, row in runs.items()]
 
 
@@ -109,10 +111,16 @@ def revoking(experiment: Experiment, policy: str) -> dict[str, Any]:
     return row | {"revoked": row["revokes"] / max(row["reads"], 1)}
 
 
+def unsteered(experiment: Experiment) -> float:
+    """False revokes as a share of the reads of the test part, by each drive's trees on the baseline's log of it."""
+    own = [report["linnet"] for report in own_models(experiment.reports()).values()]
+    return float(np.average([one["false_revoke"] for one in own], weights=[one["rows"] for one in own]))
+
+
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """For each policy: geometric means of its latencies as multiples of the baseline's, with their 95 % intervals.
 
-    ``false_revoke`` and ``revoked`` are means over the cells; the first is of those whose drives can tell.
+    ``false_revoke``, ``unsteered`` and ``revoked`` are means over the cells that have them.
     """
     cells = ("trace", "preset", "writes", "seed", "load")
     of = {tuple(row.get(name) for name in cells): row for row in rows if row["policy"] == RULES[0]}
@@ -126,7 +134,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             line[f"{metric.removesuffix('_us')} low95, high95"] = interval(
                 logs, [row["trace"] for row in own], [row["seed"] for row in own]
             )
-        for share in ("revoked", "false_revoke"):
+        for share in ("revoked", "false_revoke", "unsteered"):
             known = [row[share] for row in own if row[share] is not None]
             line[share] = float(np.mean(known)) if known else None
         lines.append(line)
