@@ -139,7 +139,7 @@ def test_command_and_report_say_whose_model_it_is(linnet, small_drive: Path, tmp
 
 def test_devices_that_stall_answer_late_and_a_peek_knows_it() -> None:
     setup = Setup("consumer-deep", 3, 0, writes_to_all=True, fit=FitSettings(epochs=1))
-    train, test = periods("az-c", 8.0, setup)
+    train, test = periods("az-c", 20.0, setup)
     rows = {}
     for stalls in (0.0, 30.0):
         experiment = Experiment(train, replace(setup, stalls_per_minute=stalls), "az-c", test=test)

@@ -18,15 +18,15 @@ def _data(rows: int, features: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("make", ["RandomForestRegressor", "ExtraTreesRegressor"])
 def test_predictions_have_the_bits_of_scikit_learn(make):
-    x, y = _data(300, 54, 1)
+    x, y = _data(600, 54, 1)
     new, _ = _data(333, 54, 2)
     models = [
         (f"m{n}", getattr(sklearn, make)(n_estimators=trees, random_state=42).fit(x, y * (n + 1)))
         for n, trees in enumerate((40, 17, 1))
     ]
-    forest = Forest.from_sklearn(models, rows=300, seed=42)
+    forest = Forest.from_sklearn(models, rows=600, seed=42)
     assert (forest.inputs, forest.names, forest.tree_count) == (54, ["m0", "m1", "m2"], 58)
-    assert (forest.rows, forest.seed, forest.schema) == (300, 42, 5)
+    assert (forest.rows, forest.seed, forest.schema) == (600, 42, 5)
     # Training rows as well: thresholds lie between them, in 64 bits.
     for rows in (new, x, x[:1], x[:0]):
         found = forest.predict(rows)
