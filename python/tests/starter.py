@@ -89,7 +89,7 @@ class Starter:
     """The process that forks.
 
     What it has imported costs each start that ends by itself, too, since the interpreter then takes it apart. So the
-    service, of which most starts are killed, has a process of its own.
+    service, of which most starts are killed, has a process of its own; the command that changes its drives imports as much.
     """
 
     def __init__(self, modules: tuple[str, ...]) -> None:
@@ -133,7 +133,7 @@ _made: dict[tuple[str, ...], Starter] = {}
 
 def starter(words: list[str]) -> Starter:
     """The one of this run of tests that is for this command, from its first use on."""
-    modules = WHAT_THE_SERVICE_IMPORTS if words[:2] == ["place", "serve"] else ()
+    modules = WHAT_THE_SERVICE_IMPORTS if words[:2] in (["place", "serve"], ["place", "drives"]) else ()
     if modules not in _made:
         _made[modules] = Starter(modules)
     return _made[modules]

@@ -104,6 +104,7 @@ def test_a_shipped_preset_is_run_as_the_fit_ran_it() -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_command_names_the_drives_that_there_are(tmp_path: Path, linnet) -> None:
     tables(tmp_path)
     ask = ("ssd", "calibrate", tmp_path, "-o", tmp_path / "x.toml", "--drive")

@@ -229,6 +229,7 @@ def catches(pid: int, number: int) -> bool:
     return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
 
 
+@pytest.mark.slow
 def test_interrupt_stops_in_mid_run_and_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     linnet = Path(sys.executable).with_name("linnet")

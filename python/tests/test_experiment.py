@@ -137,6 +137,7 @@ def test_command_and_report_say_whose_model_it_is(linnet, small_drive: Path, tmp
     assert "the model of device 1" in page.read_text()
 
 
+@pytest.mark.slow
 def test_devices_that_stall_answer_late_and_a_peek_knows_it() -> None:
     setup = Setup("consumer-deep", 3, 0, writes_to_all=True, fit=FitSettings(epochs=1))
     train, test = periods("az-c", 20.0, setup)

@@ -50,6 +50,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
         write_whole(tmp_path / "link", "x", follow=False)
 
 
+@pytest.mark.slow
 def test_a_pipe_and_a_device_are_written_through(linnet, file: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.csv"
     os.mkfifo(pipe)

@@ -33,6 +33,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_compare_names_the_engine_and_says_what_is_left_out(linnet, small_queued_drive: Path, file: Path) -> None:
     command = ["compare", "-t", file, "--preset", small_queued_drive, "--policy", "baseline,hedge-p95,linnos+hl,oracle"]
     result = linnet(*command, "--json")

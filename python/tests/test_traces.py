@@ -87,6 +87,7 @@ def test_the_second_reading_of_a_trace_out_of_order_asks_as_the_first(tmp_path) 
         Trace.read(file, most=8192, progress=lambda *_: next(calls) < 1)
 
 
+@pytest.mark.slow
 def test_a_search_for_a_factor_lets_signals_through(made: Trace) -> None:
     ios = 100_000
     columns = {

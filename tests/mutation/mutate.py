@@ -58,7 +58,7 @@ UNITS = [
 ]
 # C checks of the others, by targets of core/Makefile.
 CHECKS = {
-    "ledger": "check-ledger-model",
+    "ledger": "check-ledger",
     **dict.fromkeys(("forest", "forest_file", "place"), "check-place"),
     **dict.fromkeys(
         ("cart", "govern", "knob", "lanes", "normalise", "online", "reads", "ring", "small", "tree"), "check-tune"

@@ -52,6 +52,7 @@ fn finds_what_made_the_reads_slow() {
 }
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn a_rate_of_false_revokes_is_had_on_later_rows() {
     let devices = [1, 2].map(|seed| Periods { train: rows(8_000, seed), test: rows(8_000, seed + 10) });
     let plain = learn_trees_shared(&devices, &BoostOptions::default()).unwrap();

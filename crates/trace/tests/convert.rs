@@ -153,6 +153,7 @@ fn a_log_of_fio_names_devices_as_they_come() {
 }
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn a_sample_is_blocks_of_the_whole() {
     let folder = Folder::new();
     for disorder in [0, FAR] {

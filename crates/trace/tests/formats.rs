@@ -219,6 +219,7 @@ fn progress_is_reported_and_can_stop() {
 
 /// Every one of the lines is left out, so that no record comes to ask after.
 #[test]
+#[ignore = "slow: make test-slow"]
 fn a_file_of_nothing_but_skipped_lines_can_be_stopped() {
     let rows = "2 /dev/a sync 0 0\n".repeat(1 << 21);
     let text = format!("fio version 3 iolog\n{rows}2 /dev/a read 0 4096\n");

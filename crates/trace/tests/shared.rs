@@ -59,6 +59,7 @@ fn stats(file: &str) -> Option<(TraceStats, &'static str)> {
 }
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn every_row_of_the_readme() {
     for &(file, format) in FILES {
         let (Some((s, detected)), Some(row)) = (stats(file), readme_row(file)) else { return };
@@ -90,6 +91,7 @@ fn latencies(file: &str, what: &str, got: Option<LatencyUs>, printed: &[f64]) {
 }
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn latencies_of_real_drives() {
     for &(file, _) in &FILES[..5] {
         let (Some((s, _)), Some(row)) = (stats(file), readme_row(file)) else { return };

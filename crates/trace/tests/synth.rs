@@ -28,6 +28,7 @@ fn correlation(a: &[f64], b: &[f64]) -> f64 {
 }
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn every_column_of_table_1_is_met() {
     for w in &WORKLOADS {
         let seconds = w.seconds_for_peak().max(60.0);
@@ -62,6 +63,7 @@ fn slack_is_low_as_in_section_5_1() {
 }
 
 #[test]
+#[ignore = "slow: make test-slow"]
 fn bursts_of_devices_coincide_as_much_as_asked() {
     let w = Workload::named("bi-c").unwrap();
     let at = |correlation_wanted: f64| {

@@ -7,6 +7,7 @@ use crate::slab::Alarm;
 use crate::{Array, Budget, Checker, CopyId, Input, Observer, Output, POLICIES, TimerId, WriteMode, policy};
 use linnet_sim::Chance;
 use linnet_types::Request;
+use std::collections::BTreeSet;
 
 pub(super) const READ: Request = Request::new(Op::Read, 0, 4096);
 
@@ -211,7 +212,7 @@ fn sim_inputs_in_any_order_keep_every_rule() {
 /// Submits 2,000 requests with all other inputs at random; then only inputs that end requests, until all have ended.
 fn jumble(array: &mut Array, chance: &mut Chance, devices: usize, replicas: usize) -> Checker {
     let mut checker = Checker::new(devices, replicas);
-    let (mut flying, mut waiting, mut doomed, mut past) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut flying, mut waiting, mut doomed, mut past) = (Vec::new(), BTreeSet::new(), Vec::new(), Vec::new());
     let (mut now, mut tag) = (0, 0);
     let mut out = Vec::new();
     while tag < 2000 || array.live() > 0 {
@@ -228,8 +229,7 @@ fn jumble(array: &mut Array, chance: &mut Chance, devices: usize, replicas: usiz
             }
             // Timers expire in order, on time or late.
             4..6 if !waiting.is_empty() => {
-                waiting.sort_unstable();
-                let (at_ns, timer) = waiting.remove(0);
+                let (at_ns, timer) = waiting.pop_first().expect("not empty");
                 now = now.max(at_ns);
                 checker.input(now, &Input::Timer(timer));
                 array.timer(now, timer, &(), &mut out);
@@ -270,7 +270,7 @@ fn jumble(array: &mut Array, chance: &mut Chance, devices: usize, replicas: usiz
             match output {
                 Output::Submit { copy, may_revoke, .. } => flying.push((copy, may_revoke)),
                 Output::Cancel { copy, timed_out: false, .. } => doomed.push(copy),
-                Output::SetTimer { at_ns, timer } => waiting.push((at_ns, timer)),
+                Output::SetTimer { at_ns, timer } => drop(waiting.insert((at_ns, timer))),
                 _ => {}
             }
         }

@@ -58,14 +58,28 @@ pub fn logits(layers: &[Layer], inputs: &[u8]) -> Option<Vec<i128>> {
     Some(row)
 }
 
-/// CRC-32C, one bit at a time.
+/// CRC-32C of each single byte.
+static CRC32C: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = byte as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
+/// CRC-32C.
 pub fn crc32c(bytes: &[u8]) -> u32 {
     let mut crc = u32::MAX;
     for byte in bytes {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
-        }
+        crc = crc >> 8 ^ CRC32C[(crc as u8 ^ byte) as usize];
     }
     !crc
 }
