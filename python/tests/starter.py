@@ -89,7 +89,8 @@ class Starter:
     """The process that forks.
 
     What it has imported costs each start that ends by itself, too, since the interpreter then takes it apart. So the
-    service, of which most starts are killed, has a process of its own; the command that changes its drives imports as much.
+    service, of which most starts are killed, has a process of its own; the command that changes its drives imports as
+    much.
     """
 
     def __init__(self, modules: tuple[str, ...]) -> None:

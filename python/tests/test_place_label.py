@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from linnet import TenantError
+from linnet import TenantError, Trace
 from linnet._native import SharedDrive, TenantLoad, shared_drives
 from linnet.cli import app
 from linnet.place import label
 from linnet.place.label import COLUMNS, Labeller, Plan
+from linnet.place.samples import beginning, samples
 from linnet.place.words import FEATURES, METRICS
 from place_made import label_words
 from typer.testing import CliRunner
@@ -215,6 +216,55 @@ def test_a_cache_without_a_path_and_one_that_is_damaged(tmp_path):
     again = label.Cache(path)
     assert [again.get(key) for key in keys[1:]] == [[2.5], [3.5]]
     again.close()
+
+
+def _trace(path: Path, ios: int, seconds: float, size: int) -> str:
+    """A trace of reads at equal intervals."""
+    order = np.arange(ios, dtype=np.uint64)
+    Trace.from_columns(
+        path.name,
+        arrive_ns=order * np.uint64(seconds * 1e9 / ios),
+        op=np.zeros(ios, np.uint8),
+        offset_bytes=order * np.uint64(size),
+        size_bytes=np.full(ios, size, np.uint32),
+        device=np.zeros(ios, np.uint32),
+        latency_ns=np.full(ios, 2**64 - 1, np.uint64),
+    ).write(path)
+    return str(path)
+
+
+def test_workloads_are_samples_of_traces(tmp_path: Path) -> None:
+    traces = (_trace(tmp_path / "long.parquet", 4000, 40, 4096), _trace(tmp_path / "short.parquet", 100, 1, 8192))
+    found = samples(traces, 5, 0)
+    assert [sample.source for sample in found] == ["long.parquet", "short.parquet", *["long.parquet"] * 3]
+    first = {int(sample.ios.columns()["offset_bytes"][0]) for sample in found}
+    assert len(first & {i * 1000 * 4096 for i in range(4)}) == 4, "ten seconds each, and no part twice"
+    assert [len(sample.ios) for sample in found] == [1000, 100, 1000, 1000, 1000]
+    with pytest.raises(TenantError, match="have 5 samples of 10 s with 50 I/Os or more, and 6 workloads"):
+        samples(traces, 6, 0)
+
+    # What a run sees is what the profile is of.
+    assert len(beginning(found[0].ios, 300 * 4096)) == 300
+    assert len(beginning(found[0].ios, 1)) == 51 and beginning(found[0].ios, 1e9) is found[0].ios
+
+    labeller = Labeller(Plan("sata", 2, (2, 2), 5, seconds=0.2, warm_s=0.02, traces=traces), threads=1)
+    library = labeller.library(lambda *_: None)
+    assert [member.source for member in library] == [sample.source for sample in found]
+    for member in library:
+        share = member.features[FEATURES.index("read_aligned_bandwidth_mean")] / label.PEAKS["sata"]
+        assert 0.005 * 0.9 < share < 0.2 * 1.1, "at the drawn bandwidth"
+        assert member.features[FEATURES.index("read_random_ratio")] < 0.02, "in the order of the trace"
+    seen = [row for run in labeller.runs(library, lambda *_: None) for row in run.seen]
+    assert all(row[METRICS.index("read_bandwidth_mean")] > 0 for row in seen)
+    assert "digest" in repr(library[0].load) and repr(library[0].load) != repr(library[2].load)
+
+
+def test_a_trace_that_is_no_workload_is_refused(tmp_path: Path) -> None:
+    at_once = _trace(tmp_path / "at-once.parquet", 100, 0, 4096)
+    with pytest.raises(TenantError, match=r"at-once\.parquet.*at different times"):
+        Labeller(Plan("sata", 1, (1, 1), 1, traces=(at_once,)))
+    words = ["place", "label", "-o", str(tmp_path / "t.csv"), *SMALL, "--trace", str(tmp_path / "none.csv")]
+    assert "none.csv" in str(CliRunner().invoke(app, words).exception)
 
 
 def test_a_drive_is_slower_beside_a_writer():

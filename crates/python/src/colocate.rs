@@ -2,11 +2,11 @@
 //! Bindings of co-location runs: tenants together on a modelled drive.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use linnet_sim::Chance;
 use linnet_ssd::{DeviceParams, Mechanism, Settled, Ssd};
-use linnet_tenant::{Load, Outcome, Seen, TENANTS_MAX, Tenant, Warm, colocate, part_bytes, settle};
+use linnet_tenant::{Load, Offer, Outcome, Recorded, Seen, TENANTS_MAX, Tenant, Warm, colocate, part_bytes, settle};
 use linnet_types::{IoRecord, Nanos};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
@@ -22,9 +22,9 @@ fn ns(seconds: f64) -> PyResult<Nanos> {
     Ok((seconds * 1e9) as Nanos)
 }
 
-/// A synthetic load of a tenant.
+/// What a tenant offers to a drive: a synthetic load, or a recorded one.
 #[pyclass(name = "TenantLoad", module = "linnet", frozen)]
-pub struct PyTenantLoad(Load);
+pub struct PyTenantLoad(Arc<dyn Offer + Send + Sync>);
 
 #[pymethods]
 impl PyTenantLoad {
@@ -61,37 +61,50 @@ impl PyTenantLoad {
             return Err(PyValueError::new_err("depth is 0; give at least 1"));
         }
         let period_ns = ns(period_s)?;
-        Ok(PyTenantLoad(Load { rate, reads, sizes, random, unaligned, depth, period_ns, active, poisson }))
+        let load = Load { rate, reads, sizes, random, unaligned, depth, period_ns, active, poisson };
+        Ok(PyTenantLoad(Arc::new(load)))
     }
 
     /// A load drawn by a seed, with this share of a bandwidth.
     #[staticmethod]
     fn draw(seed: u64, share: f64, peak_bytes_per_s: f64) -> PyResult<Self> {
-        if !(share > 0.0 && share <= 10.0 && (1e3..=1e12).contains(&peak_bytes_per_s)) {
-            return Err(PyValueError::new_err("share is above 0, and the bandwidth in bytes per second"));
+        let share = checked_share(share, peak_bytes_per_s)?;
+        Ok(PyTenantLoad(Arc::new(Load::draw(&mut Chance::new(seed), share, peak_bytes_per_s))))
+    }
+
+    /// The I/Os of a sample of a trace, again and again, with this share of a bandwidth and a maximum outstanding.
+    #[staticmethod]
+    fn recorded(sample: &PyTrace, share: f64, peak_bytes_per_s: f64, depth: usize) -> PyResult<Self> {
+        let bandwidth = checked_share(share, peak_bytes_per_s)? * peak_bytes_per_s;
+        match Recorded::new(sample.name(), sample.records.clone(), bandwidth, depth.max(1)) {
+            Some(load) => Ok(PyTenantLoad(Arc::new(load))),
+            None => Err(errors::TenantError::new_err(format!(
+                "{}: a sample has at least two I/Os, at different times",
+                sample.name()
+            ))),
         }
-        Ok(PyTenantLoad(Load::draw(&mut Chance::new(seed), share, peak_bytes_per_s)))
     }
 
     /// I/Os per second, on average.
     #[getter]
     fn rate(&self) -> f64 {
-        self.0.rate
+        self.0.rate()
     }
 
     /// Maximum of I/Os outstanding.
     #[getter]
     fn depth(&self) -> usize {
-        self.0.depth
+        self.0.depth()
     }
 
     /// The I/Os that arrive within these seconds, on a space of so many bytes.
     fn trace(&self, py: Python<'_>, seconds: f64, space_bytes: u64, seed: u64) -> PyResult<PyTrace> {
         let end_ns = ns(seconds)?;
-        if self.0.rate * seconds > 5e7 {
-            return Err(PyValueError::new_err(format!("{:.0} I/Os; give fewer seconds", self.0.rate * seconds)));
+        let ios = self.0.rate() * seconds;
+        if ios > 5e7 {
+            return Err(PyValueError::new_err(format!("{ios:.0} I/Os; give fewer seconds")));
         }
-        if self.0.sizes.iter().any(|&size| u64::from(size) > space_bytes) || space_bytes < 4096 {
+        if u64::from(self.0.size_most()) > space_bytes || space_bytes < 4096 {
             return Err(PyValueError::new_err(format!("the space of {space_bytes} bytes is too small")));
         }
         Ok(PyTrace::made("load".into(), py.detach(|| self.0.records(end_ns, space_bytes, seed))))
@@ -107,6 +120,13 @@ impl PyTenantLoad {
 pub struct PySharedDrive {
     ready: Mutex<Ssd>,
     parameters: String,
+}
+
+fn checked_share(share: f64, peak_bytes_per_s: f64) -> PyResult<f64> {
+    if !(share > 0.0 && share <= 10.0 && (1e3..=1e12).contains(&peak_bytes_per_s)) {
+        return Err(PyValueError::new_err("share is above 0, and the bandwidth in bytes per second"));
+    }
+    Ok(share)
 }
 
 /// Metrics of an outcome: those of reads, then of writes, then the mean depth.
@@ -183,7 +203,7 @@ impl PySharedDrive {
         warm_s: Option<f64>,
     ) -> PyResult<(Vec<Vec<f64>>, Named)> {
         let (warm_ns, end_ns) = measured(loads.len(), warm_s.unwrap_or(0.0), warm_s.unwrap_or(0.0) + seconds)?;
-        let loads: Vec<(Load, u64)> = loads.iter().map(|(load, seed)| (load.0.clone(), *seed)).collect();
+        let loads: Vec<_> = loads.iter().map(|(load, seed)| (load.0.clone(), *seed)).collect();
         let mut progress = Progress::new(None);
         let (found, settled, offered_ns) = py.detach(|| {
             let mut drive = self.copy();
@@ -191,11 +211,11 @@ impl PySharedDrive {
             let (mut warm, mut settled, mut offered_ns) = (Warm::For(warm_ns), Settled::default(), 0);
             if warm_s.is_none() {
                 // Other I/Os than those of the run.
-                let others: Vec<_> = loads.iter().map(|(load, seed)| (load, !seed)).collect();
+                let others: Vec<_> = loads.iter().map(|(load, seed)| (load.as_ref(), !seed)).collect();
                 (settled, offered_ns) = settle(&mut drive, &others);
                 warm = Warm::Steady;
             }
-            let tenants = loads.iter().map(|(load, seed)| Tenant { ios: load.ios(space, *seed), depth: load.depth });
+            let tenants = loads.iter().map(|(load, seed)| Tenant { ios: load.ios(space, *seed), depth: load.depth() });
             let found = colocate(&mut drive, tenants.collect(), warm, end_ns - warm_ns, || progress.tell(()));
             (found, settled, offered_ns)
         });

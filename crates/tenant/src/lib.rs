@@ -6,7 +6,8 @@
 //! * [`declared`] reads the load that a fio job file declares;
 //! * [`Aggregate`] makes one profile of several: [`Independent`] as in the paper, [`Correlated`] where the members were
 //!   recorded together;
-//! * [`colocate()`] runs tenants together on a modelled drive, and [`Load`] makes them: the labels of interference models;
+//! * [`colocate()`] runs tenants together on a modelled drive, and [`Load`] makes them, or [`Recorded`] of a trace: the
+//!   labels of interference models;
 //!   [`settle()`] brings the drive to the state that they keep it in first;
 //! * [`phases`] tells the phases of a workload apart; [`distance`] and [`signature`] recognise a workload.
 //!
@@ -23,6 +24,7 @@ mod phase;
 mod profile;
 mod profiler;
 mod rates;
+mod recorded;
 mod settle;
 mod signature;
 
@@ -33,9 +35,10 @@ pub use colocate::{
 pub use error::Error;
 pub use fio::declared;
 pub use history::{HISTORY_SLOTS, History};
-pub use load::Load;
+pub use load::{Load, Offer};
 pub use phase::{Phase, phases};
 pub use profile::{DepthFrom, FEATURE_COUNT, FEATURES, GROUPS, Group, PER_GROUP, Profile, WindowStd};
 pub use profiler::{Options, Profiler, Tenants};
+pub use recorded::Recorded;
 pub use settle::settle;
 pub use signature::{SAME_WORKLOAD, distance, signature};

@@ -1,10 +1,32 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Synthetic loads of a tenant: the properties that the gray-box paper varies (section 3), drawn at random or set.
+//! Loads of a tenant. Synthetic ones have the properties that the gray-box paper varies (section 3), drawn at random or
+//! set.
+
+use std::fmt;
 
 use linnet_sim::Chance;
 use linnet_types::{IoRecord, Nanos, Op};
 
 /// What a tenant offers to a drive.
+pub trait Offer: fmt::Debug {
+    /// Its I/Os on a space of `space_bytes`, by arrival, without an end. The seed decides when it is active, too.
+    fn ios(&self, space_bytes: u64, seed: u64) -> Box<dyn Iterator<Item = IoRecord> + '_>;
+    /// Whether any of them is a write.
+    fn writes(&self) -> bool;
+    /// Mean rate, I/Os per second.
+    fn rate(&self) -> f64;
+    /// Maximum of I/Os outstanding; more wait in the tenant.
+    fn depth(&self) -> usize;
+    /// Size of its largest I/O, bytes.
+    fn size_most(&self) -> u32;
+
+    /// The I/Os that arrive until `end_ns`.
+    fn records(&self, end_ns: Nanos, space_bytes: u64, seed: u64) -> Vec<IoRecord> {
+        self.ios(space_bytes, seed).take_while(|record| record.arrive_ns < end_ns).collect()
+    }
+}
+
+/// A synthetic load.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
     /// Mean rate, I/Os per second.
@@ -49,21 +71,17 @@ impl Load {
             poisson: chance.happens(0.5),
         }
     }
+}
 
-    /// The I/Os that arrive until `end_ns`, on a space of `space_bytes`. The seed decides the phase of the bursts, too.
-    pub fn records(&self, end_ns: Nanos, space_bytes: u64, seed: u64) -> Vec<IoRecord> {
-        self.ios(space_bytes, seed).take_while(|record| record.arrive_ns < end_ns).collect()
-    }
-
-    /// The same without an end.
-    pub fn ios(&self, space_bytes: u64, seed: u64) -> impl Iterator<Item = IoRecord> + '_ {
+impl Offer for Load {
+    fn ios(&self, space_bytes: u64, seed: u64) -> Box<dyn Iterator<Item = IoRecord> + '_> {
         let mut chance = Chance::new(seed);
         let phase_ns = if self.period_ns > 0 { chance.below(self.period_ns) } else { 0 };
         let active_ns = if self.period_ns > 0 { self.period_ns as f64 * self.active } else { f64::INFINITY };
         // Time runs only while the load is active, at a rate that makes up for the pauses.
         let gap_ns = 1e9 * self.active.clamp(0.01, 1.0) / self.rate;
         let (mut busy_ns, mut next) = (chance.unit() * gap_ns, chance.below(space_bytes / 4096) * 4096);
-        std::iter::repeat_with(move || {
+        let arrival = move || {
             let at = if active_ns.is_finite() {
                 let round = (busy_ns / active_ns).floor();
                 round * self.period_ns as f64 + (busy_ns - round * active_ns)
@@ -86,7 +104,23 @@ impl Load {
             next += u64::from(size);
             busy_ns += if self.poisson { chance.exponential(gap_ns) } else { gap_ns };
             record
-        })
-        .flatten()
+        };
+        Box::new(std::iter::repeat_with(arrival).flatten())
+    }
+
+    fn writes(&self) -> bool {
+        self.reads < 1.0
+    }
+
+    fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    fn size_most(&self) -> u32 {
+        self.sizes.iter().copied().max().unwrap_or(0)
     }
 }

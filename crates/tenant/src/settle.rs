@@ -13,7 +13,7 @@ use linnet_ssd::{Settled, Ssd};
 use linnet_types::{IoRecord, Nanos, Op};
 
 use crate::colocate::{TENANTS_MAX, part_bytes};
-use crate::load::Load;
+use crate::load::Offer;
 
 /// Windows that are not compared, of a quarter of the parts that are written: until each part was overwritten once,
 /// collection finds the blocks that preconditioning left.
@@ -25,13 +25,13 @@ const WINDOWS_LEAST: u32 = 4;
 ///
 /// # Panics
 /// With more loads than [`TENANTS_MAX`].
-pub fn settle(drive: &mut Ssd, loads: &[(&Load, u64)]) -> (Settled, Nanos) {
+pub fn settle<L: Offer + ?Sized>(drive: &mut Ssd, loads: &[(&L, u64)]) -> (Settled, Nanos) {
     assert!(loads.len() <= TENANTS_MAX, "{} loads, where {TENANTS_MAX} are allowed", loads.len());
     let space = part_bytes(drive);
     let mut streams: Vec<_> = loads
         .iter()
         .enumerate()
-        .filter(|(_, (load, _))| load.reads < 1.0)
+        .filter(|(_, (load, _))| load.writes())
         .map(|(t, (load, seed))| (t as u64 * space, load.ios(space, *seed).filter(|record| record.op == Op::Write)))
         .collect();
     let parts = streams.len() as u64;

@@ -4,9 +4,10 @@
 use linnet_sim::Chance;
 use linnet_ssd::{Mechanism, Ssd};
 use linnet_tenant::{
-    Colocated, DRIVES, Load, Outcome, Profiler, Tenant, WARM_MOST_NS, Warm, colocate, drive, part_bytes, settle,
+    Colocated, DRIVES, Load, Offer, Outcome, Profiler, Recorded, Tenant, WARM_MOST_NS, Warm, colocate, drive,
+    part_bytes, settle,
 };
-use linnet_types::Op;
+use linnet_types::{IoRecord, Op};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -89,6 +90,45 @@ fn a_load_has_the_properties_that_it_was_given() {
         assert!(records.is_sorted_by_key(|record| record.arrive_ns));
         assert_eq!(records, drawn.records(4 * SECOND, 1 << 30, seed));
     }
+}
+
+#[test]
+fn a_recorded_load_repeats_its_sample_at_the_bandwidth_that_it_was_given() {
+    let sample: Vec<_> = [(0, Op::Read, 0, 4096), (500, Op::Write, 8192, 512), (2000, Op::Read, 1 << 40, 20_480)]
+        .map(|(at_ns, op, offset, size)| IoRecord::new(at_ns, op, offset, size))
+        .into();
+    let of = |sample: &[IoRecord]| Recorded::new("s", sample.to_vec().into(), 1e8, 4);
+    let load = of(&sample).unwrap();
+    // 28,672 bytes with the small write as a page.
+    assert!((load.rate() - 3.0 * 1e8 / 28_672.0).abs() < 1e-6 && load.writes() && load.size_most() == 20_480);
+    let space = 1 << 30;
+    for seed in 0..20 {
+        let records = load.records(SECOND, space, seed);
+        assert!((records.len() as f64 - load.rate()).abs() <= 3.0, "{}", records.len());
+        assert!(records.is_sorted_by_key(|record| record.arrive_ns) && records == load.records(SECOND, space, seed));
+        // Gaps of 500, 1,500 and, to the next round, 1,000 ns, in another time.
+        let slower = SECOND as f64 / load.rate() / 1000.0;
+        for pair in records.windows(2) {
+            let gap = (pair[1].arrive_ns - pair[0].arrive_ns) as f64 / slower;
+            let expected = match pair[0].size_bytes {
+                4096 => 500.0,
+                512 => 1500.0,
+                _ => 1000.0,
+            };
+            assert!((gap - expected).abs() < 1.0, "{gap}: {pair:?}");
+        }
+        assert!(records.iter().all(|record| record.offset_bytes + u64::from(record.size_bytes) <= space));
+    }
+    let begins: std::collections::BTreeSet<u32> =
+        (0..20).map(|seed| load.records(SECOND, space, seed)[0].size_bytes).collect();
+    assert_eq!(begins.len(), 3, "seeds begin elsewhere");
+
+    let shown = |load: &Recorded| format!("{load:?}");
+    let other: Vec<_> = sample.iter().map(|r| IoRecord { offset_bytes: r.offset_bytes + 4096, ..*r }).collect();
+    assert_ne!(shown(&load), shown(&of(&other).unwrap()), "what a cache goes by");
+    assert!(of(&sample[..1]).is_none() && of(&[sample[0], sample[0]]).is_none() && of(&[]).is_none());
+    let reads: Vec<_> = sample.iter().filter(|record| record.op == Op::Read).copied().collect();
+    assert!(!of(&reads).unwrap().writes());
 }
 
 #[test]

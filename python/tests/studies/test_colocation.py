@@ -15,7 +15,7 @@ from linnet.place import moments
 from linnet.place.label import Labeller, Plan
 from linnet.place.words import METRICS
 from linnet.studies import colocation
-from linnet.studies.colocation import SPLITS, Seen, seen_of, split_of
+from linnet.studies.colocation import SPLITS, UNSEEN_TRACE, Seen, seen_of, split_of
 from linnet.studies.colocation_page import means
 from typer.testing import CliRunner
 
@@ -55,6 +55,11 @@ def test_splits_keep_apart_what_they_name(rows: Seen) -> None:
         assert not set(keys[train]) & set(keys[tried])
     train, tried = split_of(rows, "few-to-many", 0)
     assert rows.tenants[train].max() <= 8 < rows.tenants[tried].min()
+    traces = Seen(**{**vars(rows), "trace": np.array(["a", "b", "c"])[rows.workload % 3]})
+    train, tried = split_of(traces, UNSEEN_TRACE, 1)
+    assert not set(traces.trace[train]) & set(traces.trace[tried]) and len(train) and len(tried)
+    with pytest.raises(ValueError, match="unseen-trace needs samples of at least two traces"):
+        split_of(rows, UNSEEN_TRACE, 1)
     leaking = [set(rows.run[part]) for part in split_of(rows, "random", 1)]
     assert leaking[0] & leaking[1]
 

@@ -42,6 +42,15 @@ def label(
     runs: Annotated[int, typer.Option(help="Co-location runs.", min=1, max=1_000_000)] = 1000,
     tenants: Annotated[str, typer.Option(help="Tenants of a run.")] = "2-16",
     workloads: Annotated[int, typer.Option(help="Workloads that tenants are drawn from.", min=1, max=100_000)] = 200,
+    trace: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--trace",
+            "-t",
+            help="Recorded trace; samples of 10 s are the workloads. Repeatable.",
+            show_default="synthetic workloads",
+        ),
+    ] = None,
     seconds: Annotated[float, typer.Option(help="Simulated length of a run, after the warm-up.")] = 1.0,
     warm_s: Annotated[
         float | None,
@@ -66,9 +75,14 @@ def label(
     takes no simulated time, and run until the drive's reserve of free pages is steady, for 1 to 5 s. With
     --warm-seconds the warm-up is so long, of a drive that was preconditioned as a whole.
 
+    With traces a workload is the beginning of a sample of ten seconds, at a bandwidth that is drawn as for synthetic
+    workloads, repeated if it is shorter than a run; --seconds is the longest that is taken of a sample.
+
     A run that was made before, with the same engine, is taken from the cache; Ctrl-C loses no finished run.
 
     Example: [bold]linnet place label --drive sata --runs 2000 -o sata.parquet[/]
+
+    Example: [bold]linnet place label --drive sata -t a.csv -t b.csv --seconds 2 --workloads 40 -o traces.csv[/]
     """
     standard = str(out) == "-"
     if not standard and out.suffix not in (".csv", ".parquet"):
@@ -76,7 +90,15 @@ def label(
     if out.suffix == ".parquet":
         require("arrow", "writing Parquet")
     plan = Plan(
-        drive, runs, _range(tenants, "--tenants"), workloads, seconds=seconds, warm_s=warm_s, seed=seed, peak=peak
+        drive,
+        runs,
+        _range(tenants, "--tenants"),
+        workloads,
+        seconds=seconds,
+        warm_s=warm_s,
+        seed=seed,
+        peak=peak,
+        traces=tuple(map(str, trace or [])),
     )
     labeller = Labeller(
         plan, cache or (None if standard else out.with_name(out.name + ".runs")), workers=workers_of(ray, threads)

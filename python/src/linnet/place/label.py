@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Co-location runs on modelled drives: what each of 2 to 16 tenants sees, beside the profiles of all. Training data.
 
-A library of synthetic workloads is drawn once. Each is profiled from its offered I/Os and run alone; then runs put
-random members of the library on one drive together. Every run is kept in a cache by its content, so that an interrupted
-command continues, and a longer one begins where a shorter one ended.
+A library of workloads is drawn once: synthetic ones, or samples of recorded traces. Each is profiled from its offered
+I/Os and run alone; then runs put random members of the library on one drive together. Every run is kept in a cache by
+its content, so that an interrupted command continues, and a longer one begins where a shorter one ended.
 
 A run is measured on a drive that is in a steady state under its tenants: they overwrite their parts until write
 amplification is steady, without time passing, and run until the drive's reserve of free pages is. A tenant that has no
@@ -36,6 +36,7 @@ import numpy.typing as npt
 
 from linnet import _native
 from linnet._native import SharedDrive, TenantError, TenantLoad
+from linnet.place.samples import beginning, samples
 from linnet.place.words import FEATURES, METRICS
 from linnet.place.workers import Threads, Work, Workers
 
@@ -72,6 +73,8 @@ class Plan:
     seed: int = 0
     peak: float | None = None
     """Bytes per second that the shares are of; that of the drive by default."""
+    traces: tuple[str, ...] = ()
+    """Files of which workloads are samples, at the drawn bandwidths; without, workloads are synthetic."""
 
     def check(self) -> None:
         """Raise TenantError for a plan that cannot be made."""
@@ -99,6 +102,8 @@ class Member:
     """Its profile; the depth is that of its run alone."""
     alone: tuple[float, ...]
     """Its metrics when it has the drive to itself."""
+    source: str = ""
+    """Name of the trace of which it is a sample; empty for a synthetic workload."""
 
 
 @dataclass(frozen=True)
@@ -220,9 +225,16 @@ class Drives:
         peak = plan.peak or PEAKS[plan.drive]
         low, high = np.log(plan.share)
         self.loads: list[TenantLoad] = []
-        for _ in range(plan.workloads):
+        recorded = samples(plan.traces, plan.workloads, plan.seed) if plan.traces else []
+        self.sources = [sample.source for sample in recorded] or [""] * plan.workloads
+        for number in range(plan.workloads):
             share = float(np.exp(chance.uniform(low, high)))
-            self.loads.append(TenantLoad.draw(chance.randrange(2**53), share, peak))
+            if recorded:
+                ios = beginning(recorded[number].ios, share * peak * plan.seconds)
+                load = TenantLoad.recorded(ios, share, peak, 1 << chance.randint(1, 7))
+            else:
+                load = TenantLoad.draw(chance.randrange(2**53), share, peak)
+            self.loads.append(load)
 
     def member(self, number: int) -> dict[str, Any]:
         """Profile and metrics alone of a member of the library."""
@@ -297,8 +309,8 @@ class Labeller:
         self._make("workloads", progress, len(loads), pieces, _member)
         found = (self.cache.get(key) for key, _ in pieces())
         return [
-            Member(load, np.array(value["features"]), tuple(value["alone"]))
-            for load, value in zip(loads, found, strict=True)
+            Member(load, np.array(value["features"]), tuple(value["alone"]), source)
+            for load, value, source in zip(loads, found, self._drives.sources, strict=True)
         ]
 
     def _check_room(self) -> None:

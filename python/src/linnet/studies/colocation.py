@@ -24,6 +24,8 @@ from linnet.place.words import GROUPS, METRICS, PER_GROUP, Drive
 from linnet.studies.violations import SHEETS
 
 SPLITS = ("random", "by-run", "unseen-workload", "few-to-many")
+UNSEEN_TRACE = "unseen-trace"
+"""A split more, where workloads are samples of traces: those of one trace resemble each other."""
 FEW = 8
 """Most tenants of the training runs of few-to-many."""
 TREES, SEED = 100, 42
@@ -52,6 +54,8 @@ class Seen:
     """[n, 10]"""
     run: Indices
     workload: Indices
+    trace: NDArray[np.str_]
+    """[n]: the trace of which the workload is a sample; empty for synthetic ones."""
     tenants: Indices
 
 
@@ -77,8 +81,14 @@ def seen_of(drive: str, library: Sequence[Member], runs: Runs) -> Seen:
         np.array([row for run in runs for row in run.seen]),
         np.repeat(np.arange(len(runs)), counts),
         workload,
+        np.array([member.source for member in library])[workload],
         np.repeat(counts, counts),
     )
+
+
+def _bandwidths(op: str) -> list[int]:
+    """Columns of the features whose sum is the bandwidth of an operation."""
+    return [COLUMN[f"{group}_bandwidth_mean"] for group in GROUPS if group.startswith(op)]
 
 
 def plain(features: Floats) -> Floats:
@@ -89,7 +99,7 @@ def plain(features: Floats) -> Floats:
     for op in ("read", "write"):
         groups = [group for group in GROUPS if group.startswith(op)]
         rate = sum(features[:, COLUMN[f"{group}_rate_mean"]] for group in groups)
-        bandwidth = sum(features[:, COLUMN[f"{group}_bandwidth_mean"]] for group in groups)
+        bandwidth = sum(features[:, at] for at in _bandwidths(op))
         size = np.divide(bandwidth, rate, out=np.zeros_like(rate), where=rate > 0)
         columns += [size, rate, bandwidth, features[:, COLUMN[f"{op}_random_ratio"]]]
     return np.column_stack([*columns, features[:, COLUMN["depth"]]])
@@ -165,9 +175,10 @@ def predict(model: str, rows: Seen, column: int, train: Indices, tried: Indices)
     x = ours(rows)
     forest = RandomForestRegressor(n_estimators=TREES, random_state=SEED, min_samples_leaf=2, max_features=0.4)
     if METRICS[column].endswith("bandwidth_mean"):
-        # Tenants differ by orders of magnitude in what they offer, not in the share of it that neighbours take.
-        alone = np.maximum(rows.alone[:, column], 1e-9)
-        return _asked(forest, x, truth / alone, train, tried) * alone[tried]
+        # Tenants differ by orders of magnitude in what they offer, not in the share of it that neighbours take. What
+        # one got when it was alone is no base: with bursts that are longer than the measurement, it is chance.
+        offered = np.maximum(sum(rows.own[:, at] for at in _bandwidths(METRICS[column].split("_")[0])), 1e-9)
+        return _asked(forest, x, truth / offered, train, tried) * offered[tried]
     # Errors of latencies are relative.
     return np.asarray(np.exp(_asked(forest, x, np.log(np.maximum(truth, 1.0)), train, tried)))
 
@@ -182,16 +193,24 @@ def split_of(rows: Seen, name: str, seed: int) -> tuple[Indices, Indices]:
     """Rows to train on, and rows to be tried.
 
     ``random`` is the paper's 75/25 of rows, in which tenants of one run are on both sides. ``by-run`` divides runs;
-    ``unseen-workload`` the workloads whose metrics are learned, so that those tried were neighbours at most;
-    ``few-to-many`` trains on runs of at most 8 tenants and tries the others.
+    ``unseen-workload`` the workloads whose metrics are learned, so that those tried were neighbours at most, and
+    ``unseen-trace`` the traces of which they are samples; ``few-to-many`` trains on runs of at most 8 tenants and tries
+    the others.
     """
     if name == "few-to-many":
         few = rows.tenants <= FEW
         if few.all() or not few.any():
             raise ValueError(f"{name} needs runs of at most {FEW} tenants and of more")
         return np.flatnonzero(few), np.flatnonzero(~few)
-    keys = {"random": np.arange(len(rows.run)), "by-run": rows.run, "unseen-workload": rows.workload}[name]
+    keys: NDArray[Any] = {
+        "random": np.arange(len(rows.run)),
+        "by-run": rows.run,
+        "unseen-workload": rows.workload,
+        UNSEEN_TRACE: rows.trace,
+    }[name]
     names = np.unique(keys)
+    if len(names) < 2:
+        raise ValueError(f"{name} needs samples of at least two traces")
     tried = np.isin(keys, np.random.default_rng(seed).choice(names, max(1, len(names) // 4), replace=False))
     return np.flatnonzero(~tried), np.flatnonzero(tried)
 

@@ -16,7 +16,7 @@ from linnet.files import write_whole
 from linnet.place.label import Labeller, Plan
 from linnet.place.workers import Threads, Workers, workers_of
 from linnet.studies.cli.options import Page, chosen_of
-from linnet.studies.colocation import MODELS, SPLITS, Seen, score_of, seen_of, tasks
+from linnet.studies.colocation import MODELS, SPLITS, UNSEEN_TRACE, Seen, score_of, seen_of, tasks
 from linnet.studies.colocation_page import means, page_of, summary
 from linnet.studies.kept import Kept
 from linnet.studies.violations import SHEETS
@@ -27,6 +27,12 @@ def colocation_command(
     runs: Annotated[int, typer.Option(help="Co-location runs of 2 to 16 tenants on each drive.", min=20)] = 400,
     workloads: Annotated[int, typer.Option(help="Workloads that tenants are drawn from.", min=16)] = 200,
     seconds: Annotated[float, typer.Option(help="Simulated length of a run, after the warm-up.")] = 1.0,
+    trace: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--trace", "-t", help="Recorded trace; its samples are the workloads. Repeatable.", show_default="synthetic"
+        ),
+    ] = None,
     model: Annotated[
         str | None, typer.Option(help="Models, separated by commas.", show_default=", ".join(MODELS))
     ] = None,
@@ -47,21 +53,27 @@ def colocation_command(
     """Predict ten metrics of tenants that share a modelled drive: R2, and MAE relative to the gray-box forest's.
 
     Splits: random (the paper's, in which tenants of a run are on both sides), by-run, unseen-workload, few-to-many (2
-    to 8 tenants train, 9 to 16 are tried).
+    to 8 tenants train, 9 to 16 are tried), and with traces unseen-trace. With traces a workload is the beginning of a
+    sample of ten seconds, at a drawn bandwidth: see linnet place label.
 
     Example: [bold]linnet study colocation --drive sata --runs 100 --split by-run --keep c.jsonl[/]
+
+    Example: [bold]linnet study colocation --drive sata -t a.csv -t b.csv --keep traces.jsonl[/]
     """
     require("place", "linnet study colocation")
     drives = chosen_of(list(SHEETS), drive, "--drive")
-    splits = chosen_of(list(SPLITS), split, "--split")
+    known_splits = [*SPLITS, UNSEEN_TRACE] if trace and len(trace) > 1 else list(SPLITS)
+    splits = chosen_of(known_splits, split, "--split")
     models = chosen_of(list(MODELS), model, "--model")
-    ablated = chosen_of(list(SPLITS), ablate, "--ablate")
+    ablated = chosen_of(known_splits, ablate, "--ablate")
     kept = Kept(keep)
-    size = {"runs": runs, "workloads": workloads, "seconds": seconds, "seed": seed}
+    files = tuple(map(str, trace or []))
+    size: dict[str, object] = {"runs": runs, "workloads": workloads, "seconds": seconds, "seed": seed}
+    size |= {"traces": [Path(file).name for file in files]} if files else {}
     known = {
         tuple(row[name] for name in ("drive", "split", "shuffle", "metric", "model")): row
         for row in kept.before
-        if all(row[name] == value for name, value in size.items())
+        if all(row.get(name) == value for name, value in ({"traces": None} | size).items())
     }
     scores = []
     workers = workers_of(ray)
@@ -70,7 +82,7 @@ def colocation_command(
             every = list(tasks(models, splits, ablated, shuffles))
             todo = [one for one in every if (name, *one) not in known]
             if todo:
-                plan = Plan(name, runs, workloads=workloads, seconds=seconds, seed=seed)
+                plan = Plan(name, runs, workloads=workloads, seconds=seconds, seed=seed, traces=files)
                 rows = _label(plan, keep, workers, bars)
                 step = bars.stage(f"forests for {name}", len(todo))
                 # A forest has threads of its own.
