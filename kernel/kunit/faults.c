@@ -5,7 +5,9 @@
  *
  *   insmod linnet-faults.ko fault=NAME
  */
+#include <linux/delay.h>
 #include <linux/kernel.h>
+#include <linux/kthread.h>
 #include <linux/list.h>
 #include <linux/module.h>
 #include <linux/mutex.h>
@@ -94,6 +96,34 @@ static void locks(void)
 	mutex_unlock(&second);
 }
 
+/* Without a lock, and without saying that others do so, too. */
+static int count(void *number)
+{
+	while (!kthread_should_stop()) {
+		++*(int *)number;
+		cond_resched();
+	}
+	return 0;
+}
+
+static void race(void)
+{
+	static int number;
+	struct task_struct *tasks[2];
+
+	for (int i = 0; i < 2; i++) {
+		tasks[i] = kthread_create(count, &number, "linnet-race-%d", i);
+		if (!IS_ERR(tasks[i])) {
+			kthread_bind(tasks[i], i);
+			wake_up_process(tasks[i]);
+		}
+	}
+	msleep(1000);
+	for (int i = 0; i < 2; i++)
+		if (!IS_ERR(tasks[i]))
+			kthread_stop(tasks[i]);
+}
+
 static const struct {
 	const char *name;
 	void (*make)(void);
@@ -106,6 +136,7 @@ static const struct {
 	{ "cpu", cpu },
 	{ "rcu", rcu },
 	{ "locks", locks },
+	{ "race", race },
 };
 
 static int __init linnet_faults_init(void)

@@ -22,7 +22,7 @@ VM = Path(__file__).resolve().parent
 ROOT = VM.parent.parent
 BUILD = ROOT / "build"
 KERNELS = ("6.1", "6.12")
-DEBUG = "-debug"  # suffix of kernels that debug-kernel has built
+DEBUG = {"-debug": "debug-kernel", "-kcsan": "debug-kernel kcsan"}  # suffixes of kernels, and what builds each
 DEBUG_FACTOR = 6  # how much slower the checks make such a kernel
 DEBUG_MEM = 1536  # and how many MB they need: shadow, quarantine, lock records
 GRACE_SECONDS = 300  # added to a case's limit, and for a boot: busy machines take minutes; times DEBUG_FACTOR, too
@@ -58,7 +58,7 @@ class Case:
 
     def on(self, kernel: str, slower: int) -> "Case":
         """The case with the time and memory that it needs on a kernel, on a host that is so many times slower."""
-        debug = kernel.endswith(DEBUG)
+        debug = kernel.endswith(tuple(DEBUG))
         factor = slower * (DEBUG_FACTOR if debug else 1)
         return replace(self, timeout=self.timeout * factor, mem=self.mem + (DEBUG_MEM if debug else 0))
 
@@ -116,7 +116,7 @@ class Boot:
 
     def __init__(self, kernel: str, cases: list[Case], logs: Path, slower: int):
         self.kernel, self.cases, self.logs = kernel, cases, logs
-        self.grace = slower * GRACE_SECONDS * (DEBUG_FACTOR if kernel.endswith(DEBUG) else 1)
+        self.grace = slower * GRACE_SECONDS * (DEBUG_FACTOR if kernel.endswith(tuple(DEBUG)) else 1)
 
     def run(self) -> list[Result]:
         """Runs every case."""
@@ -302,8 +302,9 @@ def set_up(kernels: list[str]) -> str:
     """Prepare kernels, modules and helpers. Return what is missing if no machine can run here."""
     for kernel in kernels:
         there = subprocess.run([VM / "vmlab", "kdir", kernel], capture_output=True, check=False).returncode == 0
-        if kernel.endswith(DEBUG) and not there:
-            return f"no kernel {kernel}; tests/vm/debug-kernel builds it"
+        builder = next((how for suffix, how in DEBUG.items() if kernel.endswith(suffix)), None)
+        if builder and not there:
+            return f"no kernel {kernel}; tests/vm/{builder} builds it"
     if os.geteuid() != 0 and any(not (Path("/var/cache/vmlab/k") / k).exists() for k in kernels):
         return "setting up needs root: run tests/vm/vmlab-setup once as root"
     if not shutil.which("apt-get") and not shutil.which("qemu-system-x86_64"):
@@ -360,7 +361,7 @@ def main() -> int:
     parser.add_argument(
         "--case", action="append", default=[], help="only this case (a name or a pattern like fs-*, also NAME@KERNEL)"
     )
-    parser.add_argument("--kernel", action="append", default=[], help="only this kernel: 6.1, 6.12 or 6.1-debug")
+    parser.add_argument("--kernel", action="append", default=[], help="only this kernel: 6.1, 6.12, 6.1-debug or 6.1-kcsan")
     parser.add_argument("--jobs", type=int, default=2, help="machines at the same time")
     parser.add_argument("--slow", action="store_true", help="also the cases that take long")
     parser.add_argument("--slower", type=int, default=1, metavar="N", help="N times the time limits, on a busy host")
