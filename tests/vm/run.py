@@ -361,7 +361,9 @@ def main() -> int:
     parser.add_argument(
         "--case", action="append", default=[], help="only this case (a name or a pattern like fs-*, also NAME@KERNEL)"
     )
-    parser.add_argument("--kernel", action="append", default=[], help="only this kernel: 6.1, 6.12, 6.1-debug or 6.1-kcsan")
+    parser.add_argument(
+        "--kernel", action="append", default=[], help="only this kernel: 6.1, 6.12, 6.1-debug or 6.1-kcsan"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="machines at the same time")
     parser.add_argument("--slow", action="store_true", help="also the cases that take long")
     parser.add_argument("--slower", type=int, default=1, metavar="N", help="N times the time limits, on a busy host")
