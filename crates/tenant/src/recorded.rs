@@ -19,6 +19,8 @@ pub struct Recorded {
     slower: f64,
     /// Length of a round.
     length_ns: f64,
+    /// FNV-1a of the I/Os: samples of different content are different loads.
+    digest: u64,
 }
 
 impl Recorded {
@@ -33,16 +35,16 @@ impl Recorded {
         let recorded_ns = last_ns as f64 * records.len() as f64 / (records.len() - 1) as f64;
         let pages: f64 = records.iter().map(|record| f64::from(record.size_bytes.max(4096))).sum();
         let length_ns = pages / bytes_per_s * 1e9;
-        Some(Recorded { name: name.into(), records, depth, slower: length_ns / recorded_ns, length_ns })
+        let digest = digest(&records);
+        Some(Recorded { name: name.into(), records, depth, slower: length_ns / recorded_ns, length_ns, digest })
     }
+}
 
-    /// FNV-1a of the I/Os: samples of different content are different loads.
-    fn digest(&self) -> u64 {
-        let numbers =
-            |record: &IoRecord| [record.arrive_ns, record.op as u64, record.offset_bytes, u64::from(record.size_bytes)];
-        let bytes = self.records.iter().flat_map(numbers).flat_map(u64::to_le_bytes);
-        bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-    }
+fn digest(records: &[IoRecord]) -> u64 {
+    let numbers =
+        |record: &IoRecord| [record.arrive_ns, record.op as u64, record.offset_bytes, u64::from(record.size_bytes)];
+    let bytes = records.iter().flat_map(numbers).flat_map(u64::to_le_bytes);
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 impl fmt::Debug for Recorded {
@@ -50,7 +52,7 @@ impl fmt::Debug for Recorded {
         f.debug_struct("Recorded")
             .field("name", &self.name)
             .field("ios", &self.records.len())
-            .field("digest", &format_args!("{:016x}", self.digest()))
+            .field("digest", &format_args!("{:016x}", self.digest))
             .field("slower", &self.slower)
             .field("depth", &self.depth)
             .finish()
