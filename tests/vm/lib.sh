@@ -67,6 +67,19 @@ log_check() {
 		return 1
 	fi
 }
+# found FAULT PATTERN: causes a fault of a debug kernel; the report must match PATTERN, and the search after every case must
+# find it.
+found() {
+	local faults=$MODULES/kunit/linnet-faults.ko
+	[ -e "$faults" ] || skip "no $faults"
+	log_mark "$1"
+	log_check || fail "there is something in the log before $1"
+	insmod "$faults" fault="$1"
+	rmmod linnet_faults
+	expect_like "the report of $1" "$(log_since)" "$2"
+	if (log_check) >/dev/null; then fail "the report of $1 was not found"; fi
+	echo "$1: $(log_since | grep -m 1 -oE "$2")"
+}
 # Shows blocked tasks, and the requests that the drives' queues and the devices above still hold.
 show_stuck() {
 	local queue

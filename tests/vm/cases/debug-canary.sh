@@ -4,18 +4,6 @@
 # vm: kernel=6.1-debug timeout=60 alone
 . tests/vm/lib.sh
 
-faults=$MODULES/kunit/linnet-faults.ko
-[ -e "$faults" ] || skip "no $faults"
-# found FAULT PATTERN: causes the fault; the report must match PATTERN, and the search after every case must find it.
-found() {
-	log_mark "$1"
-	log_check || fail "there is something in the log before $1"
-	insmod "$faults" fault="$1"
-	rmmod linnet_faults
-	expect_like "the report of $1" "$(log_since)" "$2"
-	if (log_check) >/dev/null; then fail "the report of $1 was not found"; fi
-	echo "$1: $(log_since | grep -m 1 -oE "$2")"
-}
 outer=$LOG_MARK
 found sleep 'BUG: sleeping function called from invalid context'
 found cpu 'BUG: using smp_processor_id\(\) in preemptible'
