@@ -66,6 +66,15 @@ Traces = Annotated[
     list[Path] | None,
     typer.Option("--trace", "-t", help="Trace file. Give it once per device.", show_default=False),
 ]
+Sampled = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--trace",
+        "-t",
+        help="Recorded trace; samples of 10 s are the workloads. Repeatable.",
+        show_default="synthetic workloads",
+    ),
+]
 Preset = Annotated[
     str | None,
     typer.Option(

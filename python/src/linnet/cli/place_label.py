@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from linnet.cli.options import AsJson, Ray, Seed
+from linnet.cli.options import AsJson, Ray, Sampled, Seed
 from linnet.cli.output import Bars, console, destination, print_json
 from linnet.extras import require
 from linnet.files import whole_file
@@ -42,15 +42,7 @@ def label(
     runs: Annotated[int, typer.Option(help="Co-location runs.", min=1, max=1_000_000)] = 1000,
     tenants: Annotated[str, typer.Option(help="Tenants of a run.")] = "2-16",
     workloads: Annotated[int, typer.Option(help="Workloads that tenants are drawn from.", min=1, max=100_000)] = 200,
-    trace: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--trace",
-            "-t",
-            help="Recorded trace; samples of 10 s are the workloads. Repeatable.",
-            show_default="synthetic workloads",
-        ),
-    ] = None,
+    trace: Sampled = None,
     seconds: Annotated[float, typer.Option(help="Simulated length of a run, after the warm-up.")] = 1.0,
     warm_s: Annotated[
         float | None,

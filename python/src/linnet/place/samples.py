@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -47,17 +48,8 @@ def samples(traces: Sequence[str], count: int, seed: int) -> list[Sample]:
     Raises TenantError if the traces have fewer, and TraceError if one cannot be read.
     """
     chance = random.Random(f"samples {seed}")
-    parts = [_samples_of(trace, chance) for trace in traces]
-    found: list[Sample] = []
-    turn = 0
-    while len(found) < count and parts:
-        turn %= len(parts)
-        sample = next(parts[turn], None)
-        if sample is None:
-            del parts[turn]
-            continue
-        found.append(sample)
-        turn += 1
+    turns = itertools.zip_longest(*(_samples_of(trace, chance) for trace in traces))
+    found = list(itertools.islice((sample for turn in turns for sample in turn if sample), count))
     if len(found) < count:
         raise TenantError(
             f"the traces have {len(found)} samples of {SAMPLE_S:g} s with {IOS_LEAST} I/Os or more, and {count} "

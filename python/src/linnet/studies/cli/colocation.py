@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from linnet.cli.options import AsJson, Ray, Seed
+from linnet.cli.options import AsJson, Ray, Sampled, Seed
 from linnet.cli.output import Bars, print_json, table
 from linnet.extras import require
 from linnet.files import write_whole
@@ -27,12 +27,7 @@ def colocation_command(
     runs: Annotated[int, typer.Option(help="Co-location runs of 2 to 16 tenants on each drive.", min=20)] = 400,
     workloads: Annotated[int, typer.Option(help="Workloads that tenants are drawn from.", min=16)] = 200,
     seconds: Annotated[float, typer.Option(help="Simulated length of a run, after the warm-up.")] = 1.0,
-    trace: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--trace", "-t", help="Recorded trace; its samples are the workloads. Repeatable.", show_default="synthetic"
-        ),
-    ] = None,
+    trace: Sampled = None,
     model: Annotated[
         str | None, typer.Option(help="Models, separated by commas.", show_default=", ".join(MODELS))
     ] = None,
