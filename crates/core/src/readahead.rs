@@ -305,6 +305,11 @@ impl ReadGovernor {
         reading_of(self.0.reading)
     }
 
+    /// True while it is left alone, after a rollback or a refusal.
+    pub fn is_held(&self, now_ns: u64) -> bool {
+        now_ns < self.0.hold_until_ns
+    }
+
     /// Takes a file's true value in, before the first change.
     pub fn correct(&mut self, kib: u32) {
         // SAFETY: a valid reference.

@@ -23,6 +23,9 @@ pub const WINDOW: Duration = Duration::from_secs(1);
 /// `core/readahead.h`.
 pub const JUMP_PAGES: f64 = 8.0;
 
+/// Verdicts with less confidence are not acted on; `FLOOR_PPM` of `core/govern.c`.
+pub(crate) const FLOOR: f64 = 0.6;
+
 /// A change that should be made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {
@@ -71,6 +74,11 @@ impl Governor {
     /// How the file is read, as far as decided.
     pub fn class(&self) -> Option<Class> {
         self.core.reading().map(Class::of)
+    }
+
+    /// True while the file is left alone, after a rollback or a refusal.
+    pub fn is_held(&self, now: Duration) -> bool {
+        self.core.is_held(ns(now))
     }
 
     /// Takes a file's true value in, as its descriptors show it, before the first change.

@@ -5,7 +5,7 @@
 //! only moves towards the kernel's default, and only where nearly everything that is read asks for it: a file that
 //! nobody has seen yet shall neither read 64 MiB for a page nor scan with 8 KiB.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use crate::apply::{Files, Key};
@@ -14,6 +14,7 @@ use crate::device::Rivals;
 use crate::devices::{Devices, Moves};
 use crate::error::Result;
 use crate::event::Event;
+use crate::feature::Features;
 use crate::govern::{Governor, Proposal, WINDOW};
 use crate::host::Host;
 use crate::journal::{Journal, Lock};
@@ -21,7 +22,7 @@ use crate::mounts::Dev;
 use crate::names::Names;
 use crate::nfs::rpc::Rpcs;
 use crate::observe::{Counts, Observer, Sample};
-use crate::pool::Pools;
+use crate::pool::{Follower, Group, Pools, Turn};
 use crate::putback::{self, Restored};
 use crate::recover::recover;
 use crate::rule::{Decider, FileReads};
@@ -102,12 +103,15 @@ pub(crate) struct Track {
     pub(crate) corrected: bool,
     /// It is read again after a rest of `ANOTHER`. It may have been opened since: the next look at descriptors tells.
     pub(crate) rested: bool,
+    pub(crate) follower: Follower,
 }
 
 impl Track {
     /// A file that has `kib` when we first see it.
     pub(crate) fn new(now: Duration, kib: u32) -> Track {
-        Track { governor: Governor::new(now, kib), seen: now, skipped: None, corrected: false, rested: false }
+        let governor = Governor::new(now, kib);
+        let follower = Follower::default();
+        Track { governor, seen: now, skipped: None, corrected: false, rested: false, follower }
     }
 
     /// True where this reason for leaving the file alone has not just been told. From now on it has.
@@ -292,7 +296,11 @@ impl<'a> Tuner<'a> {
             track.rested |= has_rested;
             track.seen = now;
             if bdi.kind != Kind::Nfs && !key.advised {
-                self.pools.add((bdi.name.clone(), key.cgroup), now, value, &counts);
+                let group: Group = (bdi.name.clone(), key.cgroup);
+                self.pools.add(&group, now, value, &counts);
+                if let Some(verdict) = self.decider.decide(&Features::of(&counts, demands)) {
+                    self.pools.note(&group, now, &counts, &verdict, &mut track.follower);
+                }
             }
             track.governor.note_rpcs(&rpcs);
             // Whose reads these are, and under which value, is seen at the end of this look.
@@ -305,10 +313,13 @@ impl<'a> Tuner<'a> {
                 self.devices.count(&bdi.name, class, counts.added);
             }
             if let Some(proposal) = proposal {
+                track.follower.decided(proposal.kind == "rollback");
                 proposals.push((bdi, key, proposal));
             }
         }
-        proposals.extend(self.raise_idle(now, demands));
+        let own: HashSet<Key> = proposals.iter().map(|(_, key, _)| *key).collect();
+        proposals.extend(self.turn_groups(now, demands, &own));
+        proposals.extend(self.follow_groups(now, demands, &own));
         if self.options.scope != Scope::Devices {
             events.extend(self.set_files(now, proposals)?);
         } else {
@@ -356,22 +367,47 @@ impl<'a> Tuner<'a> {
         found.into_values().collect()
     }
 
-    /// Proposals for files that were not read just now, of groups whose reads turned to ordered ones.
-    fn raise_idle(&mut self, now: Duration, demands: bool) -> Vec<(Bdi, Key, Proposal)> {
+    /// Proposals for the files of groups that turned, but for those that have one of their `own`: files that were not
+    /// read just now, where the group reads in order by now, and those that followed it, where that was for the worse.
+    fn turn_groups(&mut self, now: Duration, demands: bool, own: &HashSet<Key>) -> Vec<(Bdi, Key, Proposal)> {
         let mut found = Vec::new();
-        for ((device, cgroup), proposal) in self.pools.turned_to_order(now, demands, self.decider, IDLE) {
+        for ((device, cgroup), turn, proposal) in self.pools.turned(now, demands, self.decider, IDLE) {
             let Some(bdi) = self.bdis.iter().find(|bdi| bdi.name == device) else { continue };
-            for (key, track) in &self.tracks {
+            for (key, track) in &mut self.tracks {
                 let here = bdi::of_files(&self.bdis, key.file.dev).is_some_and(|own| own.name == device);
-                if here
-                    && key.cgroup == cgroup
-                    && !key.advised
-                    && track.seen < now
-                    && track.governor.current_kib() < proposal.to_kib
-                {
-                    let why = format!("files of its group are read in order now: {}", proposal.why);
-                    found.push((bdi.clone(), *key, Proposal { why, ..proposal.clone() }));
+                if !here || key.cgroup != cgroup || key.advised || own.contains(key) {
+                    continue;
                 }
+                let kib = track.governor.current_kib();
+                let (to_kib, why) = match turn {
+                    Turn::Ordered if track.seen < now => (proposal.to_kib, "files of its group are read in order now"),
+                    Turn::Undone(trial) if track.follower.is_of(trial) => {
+                        (track.governor.original_kib(), "it followed its group")
+                    }
+                    _ => continue,
+                };
+                if kib < to_kib {
+                    track.follower.decided(false);
+                    let why = format!("{why}: {}", proposal.why);
+                    found.push((bdi.clone(), *key, Proposal { to_kib, why, ..proposal.clone() }));
+                }
+            }
+        }
+        found
+    }
+
+    /// Proposals for files that were read just now and agree with their group, which reads at random; but for those
+    /// that have one of their `own`.
+    fn follow_groups(&mut self, now: Duration, demands: bool, own: &HashSet<Key>) -> Vec<(Bdi, Key, Proposal)> {
+        let mut found = Vec::new();
+        for (key, track) in &mut self.tracks {
+            if track.seen < now || key.advised || own.contains(key) || track.governor.is_held(now) {
+                continue;
+            }
+            let Some(bdi) = bdi::of_files(&self.bdis, key.file.dev) else { continue };
+            let (group, kib) = ((bdi.name.clone(), key.cgroup), track.governor.current_kib());
+            if let Some(proposal) = self.pools.follow(&group, now, kib, demands, &mut track.follower) {
+                found.push((bdi.clone(), *key, proposal));
             }
         }
         found

@@ -212,3 +212,67 @@ fn a_value_of_ours_is_no_advice() {
     });
     assert!(!is_advised(256, &journal) && is_advised(131_072, &journal));
 }
+
+/// As many files as a large database has, each open once. A file has 8 KiB once it was asked for.
+struct Database {
+    sight: Sight,
+    open: Vec<Descriptor>,
+}
+
+impl Observer for Database {
+    fn sight(&self) -> &Sight {
+        &self.sight
+    }
+    fn look(&mut self) -> Result<Vec<Sample>> {
+        Ok(Vec::new())
+    }
+    fn descriptors(&mut self, files: &[FileId]) -> Result<Vec<Descriptor>> {
+        let of_them = self.open.iter_mut().filter(|d| files.contains(&d.file));
+        Ok(of_them.map(|d| Descriptor { value_kib: std::mem::replace(&mut d.value_kib, 8), ..d.clone() }).collect())
+    }
+    fn lost(&self) -> Result<u64> {
+        Ok(0)
+    }
+}
+
+/// Decisions on 1,000 files, of which 100 are read once in each look, in turns: every file once in 2.5 s.
+fn decisions_of_a_database(seconds: u64, brings: impl Fn(u64) -> u64, scans: bool) -> Vec<Event> {
+    let (_root, host) = host();
+    let file = |k: u64| FileId { dev: DEV, inode: 1000 + k };
+    let open = |k: u64| {
+        let fd = u32::try_from(k).expect("small");
+        Descriptor { file: file(k), cgroup: 1, process: 100, fd, mode: 0x1f, flags: 0, value_kib: 128 }
+    };
+    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+    let mut observer = Database { sight, open: (0..=1000).map(open).collect() };
+    let options = Options { dry_run: true, ..Options::default() };
+    let rule = Rule::default();
+    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let mut events = Vec::new();
+    for look in 4..4 + 4 * seconds {
+        let read = |k: u64| Sample { file: file(k), ..random(Reader::Own, 1, brings(look)) };
+        let mut samples: Vec<Sample> = (0..100).map(|k| read((100 * look + k) % 1000)).collect();
+        if scans {
+            let counts = Counts { accesses: 64, pages: 1024, forward: 64, added: 1024, ..Counts::default() };
+            samples.push(Sample { file: file(1000), counts, ..samples[0].clone() });
+        }
+        events.extend(tuner.tick(Duration::from_millis(250 * look), &samples).expect("a look"));
+    }
+    events
+}
+
+#[test]
+fn files_that_are_read_too_seldom_follow_their_group() {
+    let events = decisions_of_a_database(6, |_| 32, false);
+    assert_eq!(events.len(), 1000, "each file once, after two reads");
+    assert!(events.iter().all(|e| (e.kind, e.to_kib) == ("decision", Some(8)) && e.confidence > 0.85), "{events:?}");
+    assert!(events[0].why.starts_with("read at random like the other files of its group: random"), "{}", events[0].why);
+    assert!(decisions_of_a_database(6, |_| 32, true).is_empty(), "one file is scanned");
+}
+
+#[test]
+fn files_that_followed_get_their_value_back_where_the_group_pays_more() {
+    let events = decisions_of_a_database(8, |look| if look < 24 { 32 } else { 64 }, false);
+    let back: Vec<&Event> = events.iter().filter(|e| e.kind == "rollback").collect();
+    assert!(!back.is_empty() && back.iter().all(|e| (e.from_kib, e.to_kib) == (Some(8), Some(128))), "{back:?}");
+}
