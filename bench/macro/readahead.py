@@ -227,6 +227,20 @@ def reader_part(plan: Plan) -> list[Row]:
         return measure(bed, plan.kept(loads), plan.sweep(), plan.rounds, plan.logs)
 
 
+def files_part(plan: Plan) -> list[Row]:
+    """As many files as a large database has, so that each is read seldom."""
+    count, each, memory = (200, 2 << 20, 64 << 20) if plan.quick else (1000, 3 << 19, 200 << 20)
+    with Bed(plan.model, memory, count * each + (count * each >> 2)) as bed:
+        (bed.root / "files").mkdir()
+        for number in range(count):
+            bed.fill(f"files/{number:04}", each)
+        settings = {name: one for name, one in plan.sweep().items() if name in ("default 128", "static 8", "tuner")}
+        loads = {
+            f"{count} files, mmap {order}": reading("files", "mmap", order, plan.seconds) for order in ("random", "seq")
+        }
+        return measure(bed, plan.kept(loads), settings, plan.rounds, plan.logs)
+
+
 def huge_part(plan: Plan) -> list[Row]:
     """A device that some machine's image set to 64 MiB, and something that sets it again and again."""
     # With less memory than a few such reads need the reader is killed.
@@ -257,7 +271,7 @@ def rocksdb_part(plan: Plan) -> list[Row]:
         return measure(bed, plan.kept(loads), plan.sweep(), plan.rounds, plan.logs)
 
 
-PARTS = {"reader": reader_part, "huge": huge_part, "rocksdb": rocksdb_part}
+PARTS = {"reader": reader_part, "files": files_part, "huge": huge_part, "rocksdb": rocksdb_part}
 
 
 def main() -> int:

@@ -206,9 +206,9 @@ class Bed:
         path = self.root / name
         block = os.urandom(1 << 20)
         with path.open("wb") as file:
-            for _ in range(size_bytes >> 20):
-                file.write(block)
-        os.sync()
+            for at in range(0, size_bytes, len(block)):
+                file.write(block[: size_bytes - at])
+            os.fsync(file.fileno())
         return path
 
 

@@ -267,6 +267,35 @@ def many_files_that_come_and_go(bed: Bed, data: Path, log: Path) -> None:
     assert bed.value() == 128
 
 
+def seldom_read_files_follow_their_group(bed: Bed, data: Path, log: Path) -> None:
+    """Files that are read less than once a second, at random like all others of their group, get 8 KiB."""
+    few = bed.root / "few"
+    few.mkdir()
+    for number in range(100):
+        (few / str(number)).write_bytes(os.urandom(3 << 20))
+    os.sync()
+    for file in few.iterdir():
+        reset(file)
+    code = (
+        "import mmap,os,random,sys,time\n"
+        "fds=[os.open(e.path,0) for e in os.scandir(sys.argv[1])]; maps=[mmap.mmap(fd,0,prot=1) for fd in fds]\n"
+        "while True: m=random.choice(maps); m[random.randrange(len(m)//4096)*4096]; time.sleep(1/70)\n"
+    )
+    try:
+        with tuner(bed, log):
+            process = bed.start([sys.executable, "-c", code, str(few)])
+            try:
+                found = wait("most files decided", lambda: events(log, "decision")[80:] and events(log, "decision"))
+                assert all(settled(Path(event["file"]), process.pid, 8)() for event in found[::10]), found[::10]
+            finally:
+                process.kill()
+                process.communicate()
+    finally:
+        shutil.rmtree(few)
+    followed = [event for event in found if "like the other files of its group" in event["why"]]
+    assert len(followed) >= 40 and not events(log, "rollback"), (len(followed), events(log, "rollback"))
+
+
 def more_open_files_than_the_tuner_may_hold(bed: Bed, data: Path, log: Path) -> None:
     """A thousand descriptors of one file are set and put back by a tuner that may have half as many."""
     code = (
@@ -323,6 +352,7 @@ CASES = [
     dry_run_changes_nothing,
     once_stays_until_restored,
     many_files_that_come_and_go,
+    seldom_read_files_follow_their_group,
     more_open_files_than_the_tuner_may_hold,
     open_files_of_btrfs_are_found,
     calibrate.refuses_what_it_cannot_do,

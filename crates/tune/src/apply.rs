@@ -119,7 +119,7 @@ impl Planned {
             track.governor.changed(now, self.kib);
             return (!self.of.is_empty()).then_some(self.event);
         };
-        track.governor.refused(now, AGAIN);
+        track.refused(now, AGAIN);
         let why = format!("left alone, {reason} ({})", self.event.why);
         let event = Event { kind: "skip", to_kib: self.event.from_kib, applied: false, why, ..self.event };
         track.is_news(reason).then_some(event)
@@ -174,7 +174,7 @@ impl Files {
             let free = match free {
                 Ok(free) => free,
                 Err(reason) => {
-                    track.governor.refused(now, AGAIN);
+                    track.refused(now, AGAIN);
                     if track.is_news(&reason) {
                         event.kind = "skip";
                         event.to_kib = event.from_kib;

@@ -23,9 +23,6 @@ pub const WINDOW: Duration = Duration::from_secs(1);
 /// `core/readahead.h`.
 pub const JUMP_PAGES: f64 = 8.0;
 
-/// Verdicts with less confidence are not acted on; `FLOOR_PPM` of `core/govern.c`.
-pub(crate) const FLOOR: f64 = 0.6;
-
 /// A change that should be made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Proposal {

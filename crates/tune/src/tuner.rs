@@ -14,15 +14,15 @@ use crate::device::Rivals;
 use crate::devices::{Devices, Moves};
 use crate::error::Result;
 use crate::event::Event;
-use crate::feature::Features;
+use crate::follow::Follower;
 use crate::govern::{Governor, Proposal, WINDOW};
+use crate::groups::{Groups, Look};
 use crate::host::Host;
 use crate::journal::{Journal, Lock};
 use crate::mounts::Dev;
 use crate::names::Names;
 use crate::nfs::rpc::Rpcs;
 use crate::observe::{Counts, Observer, Sample};
-use crate::pool::{Follower, Group, Pools, Turn};
 use crate::putback::{self, Restored};
 use crate::recover::recover;
 use crate::rule::{Decider, FileReads};
@@ -79,6 +79,8 @@ impl Default for Options {
 
 /// How long a file without reads is remembered. Its value stays in the journal.
 const IDLE: Duration = Duration::from_secs(60);
+/// The same for one that has its group's value: it may have to be given back.
+const FOLLOWING: Duration = Duration::from_secs(600);
 /// A file that was not read for so long may have been closed and opened again.
 const PAUSE: Duration = Duration::from_millis(300);
 /// If nobody reads a file for so long, a process that then opens it begins with the device's value.
@@ -114,6 +116,12 @@ impl Track {
         Track { governor, seen: now, skipped: None, corrected: false, rested: false, follower }
     }
 
+    /// A proposal could not be carried out. It may come again after a while.
+    pub(crate) fn refused(&mut self, now: Duration, wait: Duration) {
+        self.governor.refused(now, wait);
+        self.follower.refused();
+    }
+
     /// True where this reason for leaving the file alone has not just been told. From now on it has.
     pub(crate) fn is_news(&mut self, reason: &str) -> bool {
         let is_news = self.skipped.as_deref() != Some(reason);
@@ -147,7 +155,7 @@ pub struct Tuner<'a> {
     listed: Duration,
     only: Option<Bdi>,
     tracks: HashMap<Key, Track>,
-    pools: Pools,
+    groups: Groups,
     devices: Devices,
     began: Instant,
     companion: Option<&'a mut dyn Companion>,
@@ -218,7 +226,7 @@ impl<'a> Tuner<'a> {
             listed: Duration::ZERO,
             only,
             tracks: HashMap::new(),
-            pools: Pools::default(),
+            groups: Groups::default(),
             devices: Devices::default(),
             began: Instant::now(),
             companion: None,
@@ -287,7 +295,9 @@ impl<'a> Tuner<'a> {
         let mut events = self.devices.look(now, &mut self.journal, &self.bdis);
         let mut proposals = Vec::new();
         let demands = self.observer.sight().demands;
-        for Reads { key, bdi, value, counts, rpcs } in self.sort(now, samples) {
+        let found = self.sort(now, samples);
+        let look = Look { now, demands, decider: self.decider, bdis: &self.bdis };
+        for Reads { key, bdi, value, counts, rpcs } in found {
             let track = self.tracks.entry(key).or_insert_with(|| Track::new(now, value));
             if now > track.seen + PAUSE {
                 self.files.note_resumed();
@@ -296,11 +306,7 @@ impl<'a> Tuner<'a> {
             track.rested |= has_rested;
             track.seen = now;
             if bdi.kind != Kind::Nfs && !key.advised {
-                let group: Group = (bdi.name.clone(), key.cgroup);
-                self.pools.add(&group, now, value, &counts);
-                if let Some(verdict) = self.decider.decide(&Features::of(&counts, demands)) {
-                    self.pools.note(&group, now, &counts, &verdict, &mut track.follower);
-                }
+                self.groups.add(look, &bdi, key, value, &counts, track);
             }
             track.governor.note_rpcs(&rpcs);
             // Whose reads these are, and under which value, is seen at the end of this look.
@@ -313,15 +319,24 @@ impl<'a> Tuner<'a> {
                 self.devices.count(&bdi.name, class, counts.added);
             }
             if let Some(proposal) = proposal {
-                track.follower.decided(proposal.kind == "rollback");
+                if proposal.kind == "rollback" {
+                    track.follower.stay();
+                } else {
+                    track.follower.reset();
+                }
                 proposals.push((bdi, key, proposal));
             }
         }
         let own: HashSet<Key> = proposals.iter().map(|(_, key, _)| *key).collect();
-        proposals.extend(self.turn_groups(now, demands, &own));
-        proposals.extend(self.follow_groups(now, demands, &own));
+        proposals.extend(self.groups.turn(look, &mut self.tracks, &own));
         if self.options.scope != Scope::Devices {
+            let following = self.groups.follow(look, &mut self.tracks, &own);
+            let (begun, any) = (Instant::now(), !following.is_empty());
+            proposals.extend(following);
             events.extend(self.set_files(now, proposals)?);
+            if any {
+                self.groups.note_took(now, begun.elapsed());
+            }
         } else {
             for (_, key, proposal) in proposals {
                 // The device follows below; the governor only keeps the class.
@@ -340,7 +355,7 @@ impl<'a> Tuner<'a> {
             }
             events.extend(found);
         }
-        self.tracks.retain(|_, track| now < track.seen + IDLE);
+        self.tracks.retain(|_, track| now < track.seen + if track.follower.follows() { FOLLOWING } else { IDLE });
         Ok(events)
     }
 
@@ -367,52 +382,6 @@ impl<'a> Tuner<'a> {
         found.into_values().collect()
     }
 
-    /// Proposals for the files of groups that turned, but for those that have one of their `own`: files that were not
-    /// read just now, where the group reads in order by now, and those that followed it, where that was for the worse.
-    fn turn_groups(&mut self, now: Duration, demands: bool, own: &HashSet<Key>) -> Vec<(Bdi, Key, Proposal)> {
-        let mut found = Vec::new();
-        for ((device, cgroup), turn, proposal) in self.pools.turned(now, demands, self.decider, IDLE) {
-            let Some(bdi) = self.bdis.iter().find(|bdi| bdi.name == device) else { continue };
-            for (key, track) in &mut self.tracks {
-                let here = bdi::of_files(&self.bdis, key.file.dev).is_some_and(|own| own.name == device);
-                if !here || key.cgroup != cgroup || key.advised || own.contains(key) {
-                    continue;
-                }
-                let kib = track.governor.current_kib();
-                let (to_kib, why) = match turn {
-                    Turn::Ordered if track.seen < now => (proposal.to_kib, "files of its group are read in order now"),
-                    Turn::Undone(trial) if track.follower.is_of(trial) => {
-                        (track.governor.original_kib(), "it followed its group")
-                    }
-                    _ => continue,
-                };
-                if kib < to_kib {
-                    track.follower.decided(false);
-                    let why = format!("{why}: {}", proposal.why);
-                    found.push((bdi.clone(), *key, Proposal { to_kib, why, ..proposal.clone() }));
-                }
-            }
-        }
-        found
-    }
-
-    /// Proposals for files that were read just now and agree with their group, which reads at random; but for those
-    /// that have one of their `own`.
-    fn follow_groups(&mut self, now: Duration, demands: bool, own: &HashSet<Key>) -> Vec<(Bdi, Key, Proposal)> {
-        let mut found = Vec::new();
-        for (key, track) in &mut self.tracks {
-            if track.seen < now || key.advised || own.contains(key) || track.governor.is_held(now) {
-                continue;
-            }
-            let Some(bdi) = bdi::of_files(&self.bdis, key.file.dev) else { continue };
-            let (group, kib) = ((bdi.name.clone(), key.cgroup), track.governor.current_kib());
-            if let Some(proposal) = self.pools.follow(&group, now, kib, demands, &mut track.follower) {
-                found.push((bdi.clone(), *key, proposal));
-            }
-        }
-        found
-    }
-
     /// The device that was asked for, or a mount over it.
     fn is_wanted(&self, bdi: &Bdi) -> bool {
         let Some(only) = &self.only else { return true };
@@ -432,7 +401,7 @@ impl<'a> Tuner<'a> {
         let is_decided = |name: &str| self.devices.is_decided(name, now);
         let (held, free): (Vec<_>, Vec<_>) = proposals.into_iter().partition(|(bdi, ..)| is_decided(&bdi.name));
         for (_, key, _) in held {
-            self.tracks.get_mut(&key).expect("just stepped").governor.refused(now, WINDOW);
+            self.tracks.get_mut(&key).expect("just stepped").refused(now, WINDOW);
         }
         let mut context = crate::apply::Context {
             host: &self.host,

@@ -235,13 +235,17 @@ impl Observer for Database {
     }
 }
 
-/// Decisions on 1,000 files, of which 100 are read once in each look, in turns: every file once in 2.5 s.
-fn decisions_of_a_database(seconds: u64, brings: impl Fn(u64) -> u64, scans: bool) -> Vec<Event> {
+/// One look.
+type Read = Vec<Sample>;
+
+/// What is decided on files 0 to 999 of a database, of which 100 are read in each look, in turns: every file once in
+/// 2.5 s. `each` changes what a look sees; file 1000 is another one.
+fn decisions_on_a_database(looks: u64, value_kib: u32, each: impl Fn(u64, &mut Read)) -> Vec<Event> {
     let (_root, host) = host();
-    let file = |k: u64| FileId { dev: DEV, inode: 1000 + k };
-    let open = |k: u64| {
-        let fd = u32::try_from(k).expect("small");
-        Descriptor { file: file(k), cgroup: 1, process: 100, fd, mode: 0x1f, flags: 0, value_kib: 128 }
+    host.replace("/sys/class/bdi/8:0/read_ahead_kb", &value_kib.to_string()).expect("written");
+    let open = |k: u32| {
+        let file = FileId { dev: DEV, inode: 1000 + u64::from(k) };
+        Descriptor { file, cgroup: 1, process: 100, fd: k, mode: 0x1f, flags: 0, value_kib }
     };
     let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
     let mut observer = Database { sight, open: (0..=1000).map(open).collect() };
@@ -249,30 +253,81 @@ fn decisions_of_a_database(seconds: u64, brings: impl Fn(u64) -> u64, scans: boo
     let rule = Rule::default();
     let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
     let mut events = Vec::new();
-    for look in 4..4 + 4 * seconds {
-        let read = |k: u64| Sample { file: file(k), ..random(Reader::Own, 1, brings(look)) };
-        let mut samples: Vec<Sample> = (0..100).map(|k| read((100 * look + k) % 1000)).collect();
-        if scans {
-            let counts = Counts { accesses: 64, pages: 1024, forward: 64, added: 1024, ..Counts::default() };
-            samples.push(Sample { file: file(1000), counts, ..samples[0].clone() });
-        }
+    for look in 4..4 + looks {
+        let read = |k: u64| Sample { file: file(k % 1000), ..random(Reader::Own, 1, 32) };
+        let mut samples: Read = (100 * look..100 * look + 100).map(read).collect();
+        each(look, &mut samples);
         events.extend(tuner.tick(Duration::from_millis(250 * look), &samples).expect("a look"));
     }
     events
 }
 
-#[test]
-fn files_that_are_read_too_seldom_follow_their_group() {
-    let events = decisions_of_a_database(6, |_| 32, false);
-    assert_eq!(events.len(), 1000, "each file once, after two reads");
-    assert!(events.iter().all(|e| (e.kind, e.to_kib) == ("decision", Some(8)) && e.confidence > 0.85), "{events:?}");
-    assert!(events[0].why.starts_with("read at random like the other files of its group: random"), "{}", events[0].why);
-    assert!(decisions_of_a_database(6, |_| 32, true).is_empty(), "one file is scanned");
+fn file(k: u64) -> FileId {
+    FileId { dev: DEV, inode: 1000 + k }
+}
+
+/// 4 MiB in order.
+fn scan(k: u64) -> Sample {
+    let counts = Counts { accesses: 64, pages: 1024, forward: 64, added: 1024, ..Counts::default() };
+    Sample { file: file(k), counts, ..random(Reader::Own, 1, 32) }
 }
 
 #[test]
-fn files_that_followed_get_their_value_back_where_the_group_pays_more() {
-    let events = decisions_of_a_database(8, |look| if look < 24 { 32 } else { 64 }, false);
-    let back: Vec<&Event> = events.iter().filter(|e| e.kind == "rollback").collect();
-    assert!(!back.is_empty() && back.iter().all(|e| (e.from_kib, e.to_kib) == (Some(8), Some(128))), "{back:?}");
+fn files_that_are_read_too_seldom_follow_their_group() {
+    let events = decisions_on_a_database(24, 128, |_, _| {});
+    assert_eq!(events.len(), 1000, "each file once, after two reads");
+    assert!(events.iter().all(|e| (e.kind, e.to_kib) == ("decision", Some(8)) && e.confidence > 0.85), "{events:?}");
+    assert!(events[0].why.starts_with("read at random like the other files of its group: random"), "{}", events[0].why);
+    let beside_a_scan = decisions_on_a_database(24, 128, |_, samples| samples.push(scan(1000)));
+    assert!(beside_a_scan.is_empty(), "{beside_a_scan:?}");
+}
+
+/// How many files followed, and how many then left.
+fn followed_and_left(events: &[Event], value_kib: u32) -> (usize, usize) {
+    let count = |kind, from, to| {
+        let is_so = |e: &&Event| (e.kind, e.from_kib, e.to_kib) == (kind, Some(from), Some(to));
+        events.iter().filter(is_so).count()
+    };
+    let found = (count("decision", value_kib, 8), count("rollback", 8, value_kib));
+    assert_eq!(found.0 + found.1, events.len(), "{events:?}");
+    found
+}
+
+#[test]
+fn files_that_followed_get_their_value_back_where_they_cost_more() {
+    let dear = |look: u64, samples: &mut Read| {
+        if look >= 24 {
+            samples.iter_mut().for_each(|sample| sample.counts.added = 64);
+        }
+    };
+    assert_eq!(followed_and_left(&decisions_on_a_database(32, 512, dear), 512), (1000, 1000));
+    assert_eq!(followed_and_left(&decisions_on_a_database(32, 512, |_, _| {}), 512), (1000, 0));
+}
+
+#[test]
+fn all_that_followed_get_their_value_back_where_one_of_them_is_scanned() {
+    // Each file was last read more than two seconds ago when it is read again.
+    let dump = |look: u64, samples: &mut Read| {
+        if look == 30 {
+            samples[0] = scan(500);
+        }
+    };
+    assert_eq!(followed_and_left(&decisions_on_a_database(60, 128, dump), 128), (1000, 1000));
+}
+
+#[test]
+fn a_file_whose_value_cannot_be_set_back_is_tried_again() {
+    let mut track = Track::new(Duration::ZERO, 128);
+    track.governor.changed(Duration::ZERO, 8);
+    track.follower.leave("it cost more");
+    track.refused(Duration::ZERO, Duration::from_secs(10));
+    let mut tracks = HashMap::from([(Key { file: file(0), cgroup: 1, advised: false }, track)]);
+    let (_root, host) = host();
+    let bdis = bdi::list(&host);
+    let mut proposed = |seconds| {
+        let look = Look { now: Duration::from_secs(seconds), demands: true, decider: &Rule::default(), bdis: &bdis };
+        let found = Groups::default().turn(look, &mut tracks, &HashSet::new());
+        found.into_iter().map(|(_, _, proposal)| proposal.to_kib).collect::<Vec<_>>()
+    };
+    assert_eq!((proposed(9), proposed(10)), (vec![], vec![128]));
 }

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files that are read too seldom to be judged by their own reads, and follow their control group.
+//!
+//! A file among thousands fills no window of its own: the tables of a large database would keep the device's value for
+//! ever. So where the reads of a group are random, and none of its files is read in order, little evidence is enough for
+//! a file: jumps in two looks. What the files that followed cost then is compared with what they cost before.
+//!
+//! All of them get their own values back where that rose, and as soon as one of them is read in order: a dump of many
+//! small tables would read each of them with the value for random reads before its own reads say otherwise. Then none
+//! follows for a while, longer each time.
+
+use std::time::Duration;
+
+use crate::feature::Features;
+use crate::govern::WINDOW;
+use crate::observe::Counts;
+use crate::rule::{Class, Decider, Verdict};
+
+/// None follows while a file of the group is read in order, and for so long after.
+const ORDER: Duration = Duration::from_secs(2);
+/// A scan brings at least so many pages between two jumps, and as many as so many readaheads. Touching what is in memory
+/// may look like one, since a fault maps the pages around it.
+const SCAN_PAGES: u64 = 32;
+const SCAN_READAHEADS: u64 = 4;
+/// Looks in which a file jumped. In one, its header and its end may have been read before a scan.
+const LOOKS_MIN: u32 = 2;
+/// Fewer pages brought are not worth a change; `ADDED_MIN` of `core/govern.c`.
+const ADDED_MIN: u64 = 32;
+/// Followers are judged after so many demands, and not before a window's length has passed.
+const JUDGED_MIN: u64 = 64;
+/// What a change may cost more; as in `core/govern.c`.
+const COST_MAX: f64 = 1.25;
+/// How long none follows after that was for the worse; twice as long each time, up to a limit. As in `core/govern.c`.
+const HOLD: Duration = Duration::from_secs(30);
+const HOLD_MAX: Duration = Duration::from_secs(480);
+
+/// What one file has to do with its group.
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// It has a value of its own.
+    #[default]
+    Apart,
+    /// It has the group's value since this trial.
+    Follows(u64),
+    /// It followed, and is to get its own value back; why.
+    Leaves(String),
+}
+
+/// A file, as its group sees it.
+#[derive(Debug, Default)]
+pub(crate) struct Follower {
+    /// Its reads since it was last read in order, kept longer than a window; not those under the group's value.
+    counts: Counts,
+    /// Looks of these in which it jumped.
+    looks: u32,
+    place: Place,
+    /// A change by its own evidence was for the worse.
+    stays: bool,
+}
+
+impl Follower {
+    /// It has a value by its own evidence, or its own value again.
+    pub(crate) fn reset(&mut self) {
+        *self = Follower { stays: self.stays, ..Follower::default() };
+    }
+
+    /// A change by its own evidence was for the worse: from now on it follows nobody.
+    pub(crate) fn stay(&mut self) {
+        self.stays = true;
+        self.reset();
+    }
+
+    /// A value could not be set. Leaving is tried again.
+    pub(crate) fn refused(&mut self) {
+        if self.leaves().is_none() {
+            self.reset();
+        }
+    }
+
+    pub(crate) fn follows(&self) -> bool {
+        matches!(self.place, Place::Follows(_))
+    }
+
+    /// It is to get its own value back.
+    pub(crate) fn leave(&mut self, why: &str) {
+        self.place = Place::Leaves(why.to_owned());
+    }
+
+    /// Why it is to get its own value back; None where it is not.
+    pub(crate) fn leaves(&self) -> Option<&str> {
+        if let Place::Leaves(why) = &self.place { Some(why) } else { None }
+    }
+
+    /// Its own reads do not contradict a group that reads at random.
+    fn agrees(&self, decider: &dyn Decider) -> bool {
+        let seen = Features::of(&self.counts, true);
+        self.place == Place::Apart
+            && !self.stays
+            && self.looks >= LOOKS_MIN
+            && seen.added >= ADDED_MIN
+            && decider.decide(&seen).is_some_and(|verdict| verdict.class == Class::Random)
+    }
+}
+
+/// Random reads of the files that followed: before, and since, until that is judged.
+#[derive(Debug, Default)]
+struct Trial {
+    number: u64,
+    began: Duration,
+    before: Counts,
+    after: Counts,
+}
+
+/// A group, as its files see it.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    trial: Trial,
+    /// When a file was last read in order.
+    ordered: Option<Duration>,
+    /// A file that followed was read in order.
+    is_wrong: bool,
+    hold: Duration,
+    hold_until: Duration,
+}
+
+/// Pages for each one demanded, at the value in force.
+fn cost(counts: &Counts, decider: &dyn Decider) -> f64 {
+    let seen = Features::of(counts, true);
+    seen.added_per_page + decider.jump_pages() * seen.batches_per_page
+}
+
+/// These reads of a file with `kib` bring it in order.
+fn is_scan(kib: u32, counts: &Counts, verdict: &Verdict) -> bool {
+    let readahead = u64::from(kib) / 4;
+    matches!(verdict.class, Class::Sequential | Class::Reverse)
+        && counts.added >= (counts.jumps + 1) * SCAN_PAGES.max(SCAN_READAHEADS * readahead)
+}
+
+impl Leader {
+    pub(crate) fn new(now: Duration) -> Leader {
+        Leader { trial: Trial::default(), ordered: None, is_wrong: false, hold: HOLD, hold_until: now }
+    }
+
+    /// Takes in what was read in one look of a file with `kib`, as `verdict` has it.
+    pub(crate) fn note(&mut self, now: Duration, kib: u32, counts: &Counts, verdict: &Verdict, file: &mut Follower) {
+        if is_scan(kib, counts, verdict) {
+            self.ordered = Some(now);
+            self.is_wrong |= file.follows();
+            (file.counts, file.looks) = (Counts::default(), 0);
+            return;
+        }
+        let Place::Follows(trial) = file.place else {
+            file.counts = file.counts.plus(*counts);
+            file.looks += u32::from(counts.jumps > 0);
+            return;
+        };
+        if trial == self.trial.number && verdict.class == Class::Random {
+            // Whether its value could be set was not known before.
+            self.trial.before = self.trial.before.plus(std::mem::take(&mut file.counts));
+            self.trial.after = self.trial.after.plus(*counts);
+        }
+    }
+
+    /// Why those who follow are to leave; None where they are not.
+    pub(crate) fn judge(&mut self, now: Duration, decider: &dyn Decider) -> Option<String> {
+        let Trial { number, began, before, after } = &self.trial;
+        let mut found = None;
+        if std::mem::take(&mut self.is_wrong) {
+            found = Some("a file that followed its group is read in order".to_owned());
+        } else if Features::of(after, true).accesses >= JUDGED_MIN && now >= *began + WINDOW {
+            let (before, after) = (cost(before, decider), cost(after, decider));
+            if after > COST_MAX * before {
+                found = Some(format!("cost rose from {before:.2} to {after:.2} pages for each one demanded"));
+            }
+        } else {
+            return None;
+        }
+        self.trial = Trial { number: number + 1, began: now, ..Trial::default() };
+        let hold = self.hold;
+        let why = format!("{}; none follows for {} s", found?, hold.as_secs());
+        (self.hold_until, self.hold) = (now + hold, (2 * hold).min(HOLD_MAX));
+        Some(why)
+    }
+
+    /// True where a file agrees with a group that reads at random. It follows from now on.
+    pub(crate) fn takes(&mut self, now: Duration, decider: &dyn Decider, file: &mut Follower) -> bool {
+        let is_ordered = self.ordered.is_some_and(|then| now < then + ORDER);
+        let takes = !is_ordered && now >= self.hold_until && file.agrees(decider);
+        if takes {
+            if self.trial.before == Counts::default() {
+                self.trial.began = now;
+            }
+            file.place = Place::Follows(self.trial.number);
+        }
+        takes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Rule;
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// `n` single pages at random, which brought so much in so many pieces.
+    fn random(n: u64, added: u64, batches: u64) -> Counts {
+        Counts { accesses: n, pages: n, jumps: n, added, batches, ..Counts::default() }
+    }
+
+    /// One cold read.
+    fn one() -> Counts {
+        random(1, 32, 1)
+    }
+
+    fn scan() -> Counts {
+        Counts { accesses: 64, pages: 1024, forward: 64, added: 1024, batches: 1, ..Counts::default() }
+    }
+
+    fn note(leader: &mut Leader, ms: u64, counts: Counts, file: &mut Follower) {
+        let verdict = Rule::default().decide(&Features::of(&counts, true)).expect("a verdict");
+        let kib = if file.follows() { 8 } else { 128 };
+        leader.note(at(ms), kib, &counts, &verdict, file);
+    }
+
+    fn takes(leader: &mut Leader, ms: u64, file: &mut Follower) -> bool {
+        leader.takes(at(ms), &Rule::default(), file)
+    }
+
+    fn judge(leader: &mut Leader, ms: u64) -> Option<String> {
+        leader.judge(at(ms), &Rule::default())
+    }
+
+    /// A file that has these reads behind it, one look each.
+    fn file(leader: &mut Leader, reads: &[Counts]) -> Follower {
+        let mut file = Follower::default();
+        reads.iter().for_each(|counts| note(leader, 1_000, *counts, &mut file));
+        file
+    }
+
+    #[test]
+    fn jumps_in_two_looks_are_enough() {
+        let pages = |jumps, pages| Counts { pages, ..random(jumps, 32 * jumps, jumps) };
+        for (reads, agrees, why) in [
+            (&[one(), one()][..], true, "however far apart"),
+            (&[one()], false, "a scan begins with one jump"),
+            (&[random(2, 64, 2)], false, "a header and the end of a file"),
+            (&[random(5, 8, 1), random(5, 8, 1)], false, "most of it is in memory"),
+            (&[one(), one(), scan()], false, "it is scanned"),
+            (&[scan(), one(), one()], true, "it was scanned"),
+            (&[pages(1, 2), pages(1, 30), pages(1, 2), pages(1, 30)], false, "runs, taken together"),
+        ] {
+            let mut leader = Leader::new(at(0));
+            let mut file = file(&mut leader, reads);
+            assert_eq!(takes(&mut leader, 9_000, &mut file), agrees, "{why}");
+            assert_eq!(file.follows(), agrees);
+        }
+        let mut leader = Leader::new(at(0));
+        let slow = Counts { accesses: 1, pages: 4, forward: 1, added: 4, ..Counts::default() };
+        let began = Counts { jumps: 1, forward: 0, ..slow };
+        let mut file = file(&mut leader, &[&[began][..], &[slow; 40], &[began], &[slow; 40]].concat());
+        assert!(!takes(&mut leader, 9_000, &mut file), "a slow scan that went to another CPU");
+    }
+
+    #[test]
+    fn a_scan_brings_what_it_reads() {
+        let is = |kib, counts: Counts| {
+            let verdict = Rule::default().decide(&Features::of(&counts, true)).expect("a verdict");
+            is_scan(kib, &counts, &verdict)
+        };
+        let large = Counts { accesses: 1, pages: 256, jumps: 1, added: 256, batches: 1, ..Counts::default() };
+        assert!(is(128, scan()) && is(8, scan()) && is(128, large) && is(8, large), "one read of 1 MiB, too");
+        let around = Counts { accesses: 4, pages: 60, jumps: 1, forward: 3, ..Counts::default() };
+        assert!(!is(8, Counts { added: 2, ..around }), "faults map what is in memory around them");
+        assert!(!is(128, Counts { added: 32, ..around }) && !is(512, Counts { added: 128, ..around }));
+        assert!(!is(8, random(100, 200, 100)) && !is(128, random(100, 3_200, 100)));
+    }
+
+    #[test]
+    fn none_follows_while_another_file_is_read_in_order() {
+        let mut leader = Leader::new(at(0));
+        let mut file = file(&mut leader, &[one(), one()]);
+        note(&mut leader, 5_000, scan(), &mut Follower::default());
+        assert!(!takes(&mut leader, 6_900, &mut file));
+        assert!(judge(&mut leader, 6_900).is_none(), "it did not follow");
+        assert!(takes(&mut leader, 7_000, &mut file));
+    }
+
+    #[test]
+    fn all_leave_where_one_of_them_is_read_in_order_and_wait_longer_each_time() {
+        let mut leader = Leader::new(at(0));
+        let mut now = 1_000;
+        for seconds in [30, 60, 120, 240, 480, 480] {
+            let mut file = file(&mut leader, &[one(), one()]);
+            assert!(takes(&mut leader, now, &mut file), "{seconds}");
+            note(&mut leader, now + 250, scan(), &mut file);
+            let why = judge(&mut leader, now + 250).expect("a reason");
+            assert!(why.ends_with(&format!("is read in order; none follows for {seconds} s")), "{why}");
+            assert!(judge(&mut leader, now + 500).is_none(), "once");
+            file.leave(&why);
+            file.refused();
+            assert_eq!(file.leaves(), Some(&why[..]), "until it has its own value");
+            file.reset();
+            [one(), one()].iter().for_each(|counts| note(&mut leader, now, *counts, &mut file));
+            assert!(!takes(&mut leader, now + 249 + 1000 * seconds, &mut file), "held");
+            now += 250 + 1000 * seconds;
+        }
+    }
+
+    #[test]
+    fn those_who_followed_are_judged_by_their_own_random_reads() {
+        let judged = |before: Counts, after: &[Counts]| {
+            let mut leader = Leader::new(at(0));
+            let mut refused = file(&mut leader, &[random(400, 12_800, 400), one()]);
+            assert!(takes(&mut leader, 2_000, &mut refused));
+            refused.refused();
+            let half = Counts { accesses: before.accesses / 2, pages: before.pages / 2, ..before };
+            let half = Counts { jumps: half.pages, added: before.added / 2, batches: before.batches / 2, ..half };
+            let mut follower = file(&mut leader, &[half, half]);
+            assert!(takes(&mut leader, 2_000, &mut follower));
+            after.iter().for_each(|counts| note(&mut leader, 2_250, *counts, &mut follower));
+            assert!(judge(&mut leader, 2_900).is_none(), "too soon");
+            judge(&mut leader, 3_100)
+        };
+        let runs = Counts { accesses: 64, pages: 640, jumps: 40, added: 640, batches: 40, ..Counts::default() };
+        assert!(judged(random(2, 64, 2), &[random(100, 200, 100)]).is_none(), "40 pages for each, then 10");
+        let why = judged(random(100, 320, 10), &[random(100, 120, 60)]).expect("most of it was used later");
+        assert!(why.starts_with("cost rose from 4.00 to 6.00 pages for each one demanded; none"), "{why}");
+        assert!(judged(random(100, 320, 10), &[random(60, 72, 36)]).is_none(), "too few to say");
+        assert!(judged(random(100, 320, 10), &[runs, random(100, 120, 60)]).is_some(), "runs are no measure");
+    }
+
+    #[test]
+    fn a_trial_that_passed_is_over_and_the_next_one_is_judged_again() {
+        let mut leader = Leader::new(at(0));
+        let mut first = file(&mut leader, &[one(), one()]);
+        assert!(takes(&mut leader, 2_000, &mut first));
+        note(&mut leader, 2_250, random(100, 200, 100), &mut first);
+        assert!(judge(&mut leader, 3_100).is_none() && leader.trial.number == 1);
+        note(&mut leader, 3_250, random(100, 3_200, 100), &mut first);
+        let mut second = file(&mut leader, &[random(50, 160, 5), random(50, 160, 5)]);
+        assert!(takes(&mut leader, 3_500, &mut second));
+        note(&mut leader, 4_000, random(100, 120, 60), &mut second);
+        assert!(judge(&mut leader, 4_600).is_some_and(|why| why.contains("from 4.00 to 6.00")));
+    }
+
+    #[test]
+    fn a_file_whose_own_change_was_taken_back_follows_nobody() {
+        let mut leader = Leader::new(at(0));
+        let mut file = Follower::default();
+        file.stay();
+        file.reset();
+        [one(), one()].iter().for_each(|counts| note(&mut leader, 1_000, *counts, &mut file));
+        assert!(!takes(&mut leader, 9_000, &mut file));
+    }
+}
