@@ -175,7 +175,8 @@ impl Files {
                 Ok(free) => free,
                 Err(reason) => {
                     track.refused(now, AGAIN);
-                    if track.is_news(&reason) {
+                    // Files that leave their group may have been closed since, and then need nothing.
+                    if track.follower.leaves().is_none() && track.is_news(&reason) {
                         event.kind = "skip";
                         event.to_kib = event.from_kib;
                         event.why = format!("left alone, {reason} ({})", event.why);

@@ -5,21 +5,21 @@
 //! ever. So where the reads of a group are random, and none of its files is read in order, little evidence is enough for
 //! a file: jumps in two looks. What the files that followed cost then is compared with what they cost before.
 //!
-//! All of them get their own values back where that rose, and as soon as one of them is read in order: a dump of many
-//! small tables would read each of them with the value for random reads before its own reads say otherwise. Then none
-//! follows for a while, longer each time.
+//! All of them get their own values back where that rose, where the group reads in another way, and as soon as one of
+//! them is scanned: a dump of many small tables would read each of them with the value for random reads before its own
+//! reads say otherwise. Then none follows for a while, longer each time.
 
 use std::time::Duration;
 
 use crate::feature::Features;
 use crate::govern::WINDOW;
 use crate::observe::Counts;
-use crate::rule::{Class, Decider, Verdict};
+use crate::rule::{Class, DEFAULT_KIB, Decider, Verdict};
 
-/// None follows while a file of the group is read in order, and for so long after.
+/// None follows while a file of the group is scanned, and for so long after.
 const ORDER: Duration = Duration::from_secs(2);
-/// A scan brings at least so many pages between two jumps, and as many as so many readaheads. Touching what is in memory
-/// may look like one, since a fault maps the pages around it.
+/// A scan brings at least so many pages between two jumps, and as many as so many readaheads of the default or less.
+/// Touching what is in memory may look like one, since a fault maps the pages around it.
 const SCAN_PAGES: u64 = 32;
 const SCAN_READAHEADS: u64 = 4;
 /// Looks in which a file jumped. In one, its header and its end may have been read before a scan.
@@ -49,12 +49,14 @@ enum Place {
 /// A file, as its group sees it.
 #[derive(Debug, Default)]
 pub(crate) struct Follower {
-    /// Its reads since it was last read in order, kept longer than a window; not those under the group's value.
+    /// Its reads since it was last scanned, kept longer than a window; not those under the group's value.
     counts: Counts,
+    /// Of these, the looks that were random.
+    random: Counts,
     /// Looks of these in which it jumped.
     looks: u32,
     place: Place,
-    /// A change by its own evidence was for the worse.
+    /// Its own reads spoke against a change.
     stays: bool,
 }
 
@@ -64,7 +66,7 @@ impl Follower {
         *self = Follower { stays: self.stays, ..Follower::default() };
     }
 
-    /// A change by its own evidence was for the worse: from now on it follows nobody.
+    /// Its own reads spoke against a change: from now on it follows nobody.
     pub(crate) fn stay(&mut self) {
         self.stays = true;
         self.reset();
@@ -79,6 +81,11 @@ impl Follower {
 
     pub(crate) fn follows(&self) -> bool {
         matches!(self.place, Place::Follows(_))
+    }
+
+    /// It gets the group's value in this trial.
+    pub(crate) fn follow_trial(&mut self, trial: u64) {
+        self.place = Place::Follows(trial);
     }
 
     /// It is to get its own value back.
@@ -131,14 +138,17 @@ fn cost(counts: &Counts, decider: &dyn Decider) -> f64 {
 
 /// These reads of a file with `kib` bring it in order.
 fn is_scan(kib: u32, counts: &Counts, verdict: &Verdict) -> bool {
-    let readahead = u64::from(kib) / 4;
+    let readahead = u64::from(kib.min(DEFAULT_KIB)) / 4;
     matches!(verdict.class, Class::Sequential | Class::Reverse)
         && counts.added >= (counts.jumps + 1) * SCAN_PAGES.max(SCAN_READAHEADS * readahead)
 }
 
 impl Leader {
     pub(crate) fn new(now: Duration) -> Leader {
-        Leader { trial: Trial::default(), ordered: None, is_wrong: false, hold: HOLD, hold_until: now }
+        // Files may have followed this group before it was forgotten.
+        let number = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+        let trial = Trial { number, ..Trial::default() };
+        Leader { trial, ordered: None, is_wrong: false, hold: HOLD, hold_until: now }
     }
 
     /// Takes in what was read in one look of a file with `kib`, as `verdict` has it.
@@ -146,40 +156,55 @@ impl Leader {
         if is_scan(kib, counts, verdict) {
             self.ordered = Some(now);
             self.is_wrong |= file.follows();
-            (file.counts, file.looks) = (Counts::default(), 0);
+            (file.counts, file.random, file.looks) = (Counts::default(), Counts::default(), 0);
             return;
         }
+        let is_random = verdict.class == Class::Random;
         let Place::Follows(trial) = file.place else {
             file.counts = file.counts.plus(*counts);
             file.looks += u32::from(counts.jumps > 0);
+            if is_random {
+                file.random = file.random.plus(*counts);
+            }
             return;
         };
-        if trial == self.trial.number && verdict.class == Class::Random {
+        if trial == self.trial.number && is_random {
             // Whether its value could be set was not known before.
-            self.trial.before = self.trial.before.plus(std::mem::take(&mut file.counts));
+            self.trial.before = self.trial.before.plus(std::mem::take(&mut file.random));
             self.trial.after = self.trial.after.plus(*counts);
         }
     }
 
     /// Why those who follow are to leave; None where they are not.
     pub(crate) fn judge(&mut self, now: Duration, decider: &dyn Decider) -> Option<String> {
-        let Trial { number, began, before, after } = &self.trial;
-        let mut found = None;
         if std::mem::take(&mut self.is_wrong) {
-            found = Some("a file that followed its group is read in order".to_owned());
-        } else if Features::of(after, true).accesses >= JUDGED_MIN && now >= *began + WINDOW {
-            let (before, after) = (cost(before, decider), cost(after, decider));
-            if after > COST_MAX * before {
-                found = Some(format!("cost rose from {before:.2} to {after:.2} pages for each one demanded"));
-            }
-        } else {
+            return Some(self.dismiss(now, "a file that followed its group is scanned"));
+        }
+        let Trial { began, before, after, .. } = &self.trial;
+        let is_over = Features::of(after, true).accesses >= JUDGED_MIN && now >= *began + WINDOW;
+        if !is_over || before.pages == 0 {
             return None;
         }
-        self.trial = Trial { number: number + 1, began: now, ..Trial::default() };
+        let (before, after) = (cost(before, decider), cost(after, decider));
+        if after > COST_MAX * before {
+            return Some(
+                self.dismiss(now, &format!("cost rose from {before:.2} to {after:.2} pages for each demanded")),
+            );
+        }
+        self.renew();
+        None
+    }
+
+    /// Ends what the group said, and gives the reason to those who follow.
+    pub(crate) fn dismiss(&mut self, now: Duration, why: &str) -> String {
         let hold = self.hold;
-        let why = format!("{}; none follows for {} s", found?, hold.as_secs());
         (self.hold_until, self.hold) = (now + hold, (2 * hold).min(HOLD_MAX));
-        Some(why)
+        self.renew();
+        format!("{why}; none follows for {} s", hold.as_secs())
+    }
+
+    fn renew(&mut self) {
+        self.trial = Trial { number: self.trial.number + 1, ..Trial::default() };
     }
 
     /// True where a file agrees with a group that reads at random. It follows from now on.
@@ -187,10 +212,10 @@ impl Leader {
         let is_ordered = self.ordered.is_some_and(|then| now < then + ORDER);
         let takes = !is_ordered && now >= self.hold_until && file.agrees(decider);
         if takes {
-            if self.trial.before == Counts::default() {
+            if self.trial.after.pages == 0 {
                 self.trial.began = now;
             }
-            file.place = Place::Follows(self.trial.number);
+            file.follow_trial(self.trial.number);
         }
         takes
     }
@@ -240,6 +265,12 @@ mod tests {
         file
     }
 
+    impl Follower {
+        fn is_in(&self, leader: &Leader) -> bool {
+            self.place == Place::Follows(leader.trial.number)
+        }
+    }
+
     #[test]
     fn jumps_in_two_looks_are_enough() {
         let pages = |jumps, pages| Counts { pages, ..random(jumps, 32 * jumps, jumps) };
@@ -275,6 +306,7 @@ mod tests {
         let around = Counts { accesses: 4, pages: 60, jumps: 1, forward: 3, ..Counts::default() };
         assert!(!is(8, Counts { added: 2, ..around }), "faults map what is in memory around them");
         assert!(!is(128, Counts { added: 32, ..around }) && !is(512, Counts { added: 128, ..around }));
+        assert!(is(65_536, Counts { added: 1024, ..scan() }), "of a device with 64 MiB, too");
         assert!(!is(8, random(100, 200, 100)) && !is(128, random(100, 3_200, 100)));
     }
 
@@ -297,7 +329,7 @@ mod tests {
             assert!(takes(&mut leader, now, &mut file), "{seconds}");
             note(&mut leader, now + 250, scan(), &mut file);
             let why = judge(&mut leader, now + 250).expect("a reason");
-            assert!(why.ends_with(&format!("is read in order; none follows for {seconds} s")), "{why}");
+            assert!(why.ends_with(&format!("is scanned; none follows for {seconds} s")), "{why}");
             assert!(judge(&mut leader, now + 500).is_none(), "once");
             file.leave(&why);
             file.refused();
@@ -327,9 +359,31 @@ mod tests {
         let runs = Counts { accesses: 64, pages: 640, jumps: 40, added: 640, batches: 40, ..Counts::default() };
         assert!(judged(random(2, 64, 2), &[random(100, 200, 100)]).is_none(), "40 pages for each, then 10");
         let why = judged(random(100, 320, 10), &[random(100, 120, 60)]).expect("most of it was used later");
-        assert!(why.starts_with("cost rose from 4.00 to 6.00 pages for each one demanded; none"), "{why}");
+        assert!(why.starts_with("cost rose from 4.00 to 6.00 pages for each demanded; none"), "{why}");
         assert!(judged(random(100, 320, 10), &[random(60, 72, 36)]).is_none(), "too few to say");
         assert!(judged(random(100, 320, 10), &[runs, random(100, 120, 60)]).is_some(), "runs are no measure");
+    }
+
+    #[test]
+    fn cost_before_is_of_random_reads_too() {
+        let mut leader = Leader::new(at(0));
+        let run = Counts { accesses: 6, pages: 24, jumps: 1, forward: 5, added: 32, batches: 1, ..Counts::default() };
+        let single = random(2, 2, 2);
+        let mut follower = file(&mut leader, &[run, single, single]);
+        assert!(takes(&mut leader, 2_000, &mut follower), "28 pages, 5 jumps");
+        note(&mut leader, 2_250, random(100, 100, 100), &mut follower);
+        assert_eq!(judge(&mut leader, 3_100), None, "single pages cost as much as before");
+    }
+
+    #[test]
+    fn a_file_that_followed_a_group_before_it_was_forgotten_is_in_no_trial() {
+        let mut leader = Leader::new(at(0));
+        let mut follower = file(&mut leader, &[one(), one()]);
+        assert!(takes(&mut leader, 2_000, &mut follower));
+        note(&mut leader, 2_250, one(), &mut follower);
+        let mut leader = Leader::new(at(70_000));
+        note(&mut leader, 70_250, random(100, 3_200, 100), &mut follower);
+        assert_eq!(judge(&mut leader, 72_000), None);
     }
 
     #[test]
@@ -338,7 +392,7 @@ mod tests {
         let mut first = file(&mut leader, &[one(), one()]);
         assert!(takes(&mut leader, 2_000, &mut first));
         note(&mut leader, 2_250, random(100, 200, 100), &mut first);
-        assert!(judge(&mut leader, 3_100).is_none() && leader.trial.number == 1);
+        assert!(judge(&mut leader, 3_100).is_none() && !first.is_in(&leader));
         note(&mut leader, 3_250, random(100, 3_200, 100), &mut first);
         let mut second = file(&mut leader, &[random(50, 160, 5), random(50, 160, 5)]);
         assert!(takes(&mut leader, 3_500, &mut second));

@@ -15,6 +15,8 @@ use crate::tuner::Track;
 
 /// Groups without reads are forgotten after this long.
 const IDLE: Duration = Duration::from_secs(60);
+/// A file that follows and was not read for so long gets its own value back: nobody knows how it will be read.
+const FOLLOWING: Duration = Duration::from_secs(600);
 /// Files begin to follow together, so often: the descriptors of all processes are listed for them.
 const PAUSE: Duration = Duration::from_millis(500);
 /// Setting them may take one part of so many of the time.
@@ -59,34 +61,40 @@ impl Groups {
     /// read just now, where the group reads in order by now, and those that followed it, where they are to leave.
     pub(crate) fn turn(&mut self, look: Look, tracks: &mut HashMap<Key, Track>, own: &HashSet<Key>) -> Vec<Proposed> {
         let Look { now, demands, decider, bdis } = look;
-        let turned: HashMap<Group, Turn> = self.pools.turned(now, demands, decider, IDLE).into_iter().collect();
+        let turned = self.pools.turned(now, demands, decider, IDLE);
+        let turned: HashMap<&Group, &Turn> = turned.iter().map(|turn| (&turn.group, turn)).collect();
         let mut found = Vec::new();
         for (key, track) in tracks {
             let Some(bdi) = of_files(bdis, key.file.dev).filter(|_| !key.advised && !own.contains(key)) else {
                 continue;
             };
-            let kib = track.governor.current_kib();
-            match turned.get(&group_of(bdi, *key)) {
-                Some(Turn::Ordered(proposal)) if track.seen < now && kib < proposal.to_kib => {
-                    track.follower.reset();
-                    let why = format!("files of its group are read in order now: {}", proposal.why);
-                    found.push((bdi.clone(), *key, Proposal { why, ..proposal.clone() }));
-                    continue;
+            let turn = turned.get(&group_of(bdi, *key));
+            if track.follower.follows() {
+                if let Some(why) = turn.and_then(|turn| turn.undone.as_ref()) {
+                    track.follower.leave(why);
+                } else if now >= track.seen + FOLLOWING {
+                    track.follower.leave("it was not read for ten minutes");
                 }
-                Some(Turn::Undone(why)) if track.follower.follows() => track.follower.leave(why),
-                _ => {}
             }
-            // Where it could not be set before, it is tried again.
-            let Some(why) = track.follower.leaves().filter(|_| !track.governor.is_held(now)) else { continue };
-            let to_kib = track.governor.original_kib();
-            if kib < to_kib {
-                let why = why.to_owned();
-                found.push((bdi.clone(), *key, Proposal { kind: "rollback", to_kib, why, confidence: 1.0 }));
-            } else {
+            let (kib, own_kib) = (track.governor.current_kib(), track.governor.original_kib());
+            let ordered = turn.and_then(|turn| turn.ordered.as_ref()).filter(|_| track.seen < now);
+            if let Some(proposal) = ordered.filter(|proposal| kib < proposal.to_kib) {
+                let why = format!("files of its group are read in order now: {}", proposal.why);
+                found.push((bdi.clone(), *key, Proposal { why, ..proposal.clone() }));
+            } else if track.follower.leaves().is_some() && kib >= own_kib {
                 track.follower.reset();
+            } else if let Some(why) = track.follower.leaves().filter(|_| !track.governor.is_held(now)) {
+                // Where it could not be set before, it is tried again.
+                let why = why.to_owned();
+                found.push((bdi.clone(), *key, Proposal { kind: "rollback", to_kib: own_kib, why, confidence: 1.0 }));
             }
         }
         found
+    }
+
+    /// True where a file that was last read so long ago may be forgotten: what it has is its own value.
+    pub(crate) fn may_forget(track: &Track, unread: Duration) -> bool {
+        !track.follower.follows() && (track.follower.leaves().is_none() || unread >= 2 * FOLLOWING)
     }
 
     /// Proposals for files that agree with their group, which reads at random, but for those that have one of their

@@ -29,11 +29,12 @@ struct Pool {
 }
 
 /// What became of a group.
-pub(crate) enum Turn {
-    /// Its reads are ordered ones now; the value for them.
-    Ordered(Proposal),
-    /// The files that followed it are to leave, and why.
-    Undone(String),
+pub(crate) struct Turn {
+    pub(crate) group: Group,
+    /// Its reads are ordered ones now: the value for them.
+    pub(crate) ordered: Option<Proposal>,
+    /// Why the files that followed it are to leave.
+    pub(crate) undone: Option<String>,
 }
 
 /// A decider whose changes are not judged: what its files cost is judged file by file, or by those who followed.
@@ -85,26 +86,29 @@ impl Pools {
     }
 
     /// The groups that turned. Forgets groups without reads for `idle`.
-    pub(crate) fn turned(
-        &mut self,
-        now: Duration,
-        demands: bool,
-        decider: &dyn Decider,
-        idle: Duration,
-    ) -> Vec<(Group, Turn)> {
+    pub(crate) fn turned(&mut self, now: Duration, demands: bool, decider: &dyn Decider, idle: Duration) -> Vec<Turn> {
         self.0.retain(|_, pool| now < pool.seen + idle);
         let mut turned = Vec::new();
         for (group, pool) in &mut self.0 {
-            let undone = pool.leader.judge(now, decider);
-            turned.extend(undone.map(|why| (group.clone(), Turn::Undone(why))));
+            let mut turn = Turn { group: group.clone(), ordered: None, undone: pool.leader.judge(now, decider) };
             let counts = std::mem::take(&mut pool.counts);
-            let Some(proposal) = pool.governor.step(now, &counts, demands, &Unjudged(decider)) else { continue };
-            pool.governor.changed(now, proposal.to_kib);
-            pool.random = None;
-            match pool.governor.class() {
-                Some(Class::Sequential | Class::Reverse) => turned.push((group.clone(), Turn::Ordered(proposal))),
-                Some(Class::Random) => pool.random = Some((proposal.why, proposal.confidence)),
-                _ => {}
+            if let Some(proposal) = pool.governor.step(now, &counts, demands, &Unjudged(decider)) {
+                pool.governor.changed(now, proposal.to_kib);
+                let was_random = pool.random.take().is_some();
+                match pool.governor.class() {
+                    Some(Class::Random) => pool.random = Some((proposal.why, proposal.confidence)),
+                    class => {
+                        if was_random && turn.undone.is_none() {
+                            turn.undone = Some(pool.leader.dismiss(now, "its group does not read at random any more"));
+                        }
+                        if matches!(class, Some(Class::Sequential | Class::Reverse)) {
+                            turn.ordered = Some(proposal);
+                        }
+                    }
+                }
+            }
+            if turn.ordered.is_some() || turn.undone.is_some() {
+                turned.push(turn);
             }
         }
         turned
@@ -158,8 +162,7 @@ mod tests {
         let now = Duration::from_millis(ms);
         files.iter().for_each(|counts| pools.add(&("sda".into(), 7), now, 128, counts));
         let found = pools.turned(now, true, &Rule::default(), Duration::from_secs(60));
-        let kib = |turn| if let Turn::Ordered(proposal) = turn { proposal.to_kib } else { 0 };
-        found.into_iter().map(|(_, turn)| kib(turn)).collect()
+        found.into_iter().filter_map(|turn| turn.ordered).map(|proposal| proposal.to_kib).collect()
     }
 
     #[test]

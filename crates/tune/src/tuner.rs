@@ -25,7 +25,7 @@ use crate::nfs::rpc::Rpcs;
 use crate::observe::{Counts, Observer, Sample};
 use crate::putback::{self, Restored};
 use crate::recover::recover;
-use crate::rule::{Decider, FileReads};
+use crate::rule::{Class, Decider, FileReads};
 
 /// What is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,8 +79,6 @@ impl Default for Options {
 
 /// How long a file without reads is remembered. Its value stays in the journal.
 const IDLE: Duration = Duration::from_secs(60);
-/// The same for one that has its group's value: it may have to be given back.
-const FOLLOWING: Duration = Duration::from_secs(600);
 /// A file that was not read for so long may have been closed and opened again.
 const PAUSE: Duration = Duration::from_millis(300);
 /// If nobody reads a file for so long, a process that then opens it begins with the device's value.
@@ -319,7 +317,8 @@ impl<'a> Tuner<'a> {
                 self.devices.count(&bdi.name, class, counts.added);
             }
             if let Some(proposal) = proposal {
-                if proposal.kind == "rollback" {
+                let is_random = track.governor.class() == Some(Class::Random);
+                if proposal.kind == "rollback" || track.follower.follows() && !is_random {
                     track.follower.stay();
                 } else {
                     track.follower.reset();
@@ -355,7 +354,7 @@ impl<'a> Tuner<'a> {
             }
             events.extend(found);
         }
-        self.tracks.retain(|_, track| now < track.seen + if track.follower.follows() { FOLLOWING } else { IDLE });
+        self.tracks.retain(|_, track| now < track.seen + IDLE || !Groups::may_forget(track, now - track.seen));
         Ok(events)
     }
 

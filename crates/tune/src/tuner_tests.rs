@@ -278,8 +278,17 @@ fn files_that_are_read_too_seldom_follow_their_group() {
     assert_eq!(events.len(), 1000, "each file once, after two reads");
     assert!(events.iter().all(|e| (e.kind, e.to_kib) == ("decision", Some(8)) && e.confidence > 0.85), "{events:?}");
     assert!(events[0].why.starts_with("read at random like the other files of its group: random"), "{}", events[0].why);
-    let beside_a_scan = decisions_on_a_database(24, 128, |_, samples| samples.push(scan(1000)));
-    assert!(beside_a_scan.is_empty(), "{beside_a_scan:?}");
+    // The group's reads are random all the same: 500 pages, 100 jumps.
+    let some = Counts { accesses: 25, pages: 400, forward: 25, added: 400, ..Counts::default() };
+    let beside_a_scan = |until: u64| {
+        let each = move |look, samples: &mut Read| {
+            if look < until {
+                samples.push(Sample { counts: some, ..scan(1000) });
+            }
+        };
+        decisions_on_a_database(24, 128, each).len()
+    };
+    assert_eq!((beside_a_scan(100), beside_a_scan(4)), (0, 1000));
 }
 
 /// How many files followed, and how many then left.
@@ -316,18 +325,51 @@ fn all_that_followed_get_their_value_back_where_one_of_them_is_scanned() {
 }
 
 #[test]
-fn a_file_whose_value_cannot_be_set_back_is_tried_again() {
-    let mut track = Track::new(Duration::ZERO, 128);
+fn files_that_followed_get_their_value_back_where_their_group_reads_in_runs_or_in_order() {
+    for (pages, back) in [(20, 1000), (200, 1000), (1, 0)] {
+        let each = |look: u64, samples: &mut Read| {
+            if look >= 30 {
+                samples.iter_mut().for_each(|sample| {
+                    sample.counts = Counts { accesses: pages, pages, forward: pages - 1, ..sample.counts };
+                });
+            }
+        };
+        let events = decisions_on_a_database(60, 128, each);
+        let raised = events.iter().filter(|e| (e.from_kib, e.to_kib) == (Some(8), Some(128))).count();
+        assert_eq!(raised, back, "{pages}: {events:?}");
+    }
+}
+
+/// What is proposed at these seconds for a file that has 8 KiB and had 128, and whether it may be forgotten then.
+fn proposed_for(mut track: Track, seconds: [u64; 2]) -> [(Vec<u32>, bool); 2] {
     track.governor.changed(Duration::ZERO, 8);
-    track.follower.leave("it cost more");
-    track.refused(Duration::ZERO, Duration::from_secs(10));
-    let mut tracks = HashMap::from([(Key { file: file(0), cgroup: 1, advised: false }, track)]);
+    let key = Key { file: file(0), cgroup: 1, advised: false };
+    let mut tracks = HashMap::from([(key, track)]);
     let (_root, host) = host();
     let bdis = bdi::list(&host);
-    let mut proposed = |seconds| {
-        let look = Look { now: Duration::from_secs(seconds), demands: true, decider: &Rule::default(), bdis: &bdis };
+    seconds.map(|seconds| {
+        let now = Duration::from_secs(seconds);
+        let look = Look { now, demands: true, decider: &Rule::default(), bdis: &bdis };
         let found = Groups::default().turn(look, &mut tracks, &HashSet::new());
-        found.into_iter().map(|(_, _, proposal)| proposal.to_kib).collect::<Vec<_>>()
-    };
-    assert_eq!((proposed(9), proposed(10)), (vec![], vec![128]));
+        let kib = found.into_iter().map(|(_, _, proposal)| proposal.to_kib).collect();
+        (kib, Groups::may_forget(&tracks[&key], now))
+    })
+}
+
+#[test]
+fn a_file_that_follows_and_is_not_read_any_more_gets_its_value_back() {
+    let mut track = Track::new(Duration::ZERO, 128);
+    track.follower.follow_trial(0);
+    assert_eq!(proposed_for(track, [599, 600]), [(vec![], false), (vec![128], false)]);
+}
+
+#[test]
+fn a_file_whose_value_cannot_be_set_back_is_tried_again() {
+    let mut track = Track::new(Duration::ZERO, 128);
+    track.follower.leave("it cost more");
+    track.refused(Duration::ZERO, Duration::from_secs(10));
+    assert_eq!(proposed_for(track, [9, 10]), [(vec![], false), (vec![128], false)]);
+    let mut track = Track::new(Duration::ZERO, 128);
+    track.follower.leave("it cost more");
+    assert_eq!(proposed_for(track, [1199, 1200]), [(vec![128], false), (vec![128], true)], "it may be closed");
 }
