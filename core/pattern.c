@@ -175,6 +175,6 @@ uint64_t linnet_pattern_cost_q16(const struct linnet_pattern *pattern, uint32_t 
 }
 
 /* Bindings in other languages mirror these. */
-_Static_assert(sizeof(struct linnet_counts) == 8 * (11 + LINNET_DISTANCES + LINNET_SIZES), "struct linnet_counts");
-_Static_assert(sizeof(struct linnet_reads) == 61 * 8, "struct linnet_reads");
+_Static_assert(sizeof(struct linnet_counts) == 8 * (10 + LINNET_DISTANCES + LINNET_SIZES), "struct linnet_counts");
+_Static_assert(sizeof(struct linnet_reads) == 60 * 8, "struct linnet_reads");
 _Static_assert(sizeof(struct linnet_pattern) == 80, "struct linnet_pattern");

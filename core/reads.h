@@ -39,7 +39,6 @@ struct linnet_counts {
 	uint64_t added;      /* pages brought into the page cache */
 	uint64_t used;       /* of those, pages demanded soon after */
 	uint64_t batches;    /* times that pages were added elsewhere than where the last ones ended */
-	uint64_t readaheads; /* calls of the readahead code, where the kernel tells */
 	uint64_t distance[LINNET_DISTANCES];
 	uint64_t size[LINNET_SIZES];
 };

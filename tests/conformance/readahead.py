@@ -20,7 +20,7 @@ PATH = Path(__file__).resolve().parent.parent.parent / "spec/vectors/readahead.t
 COUNT_MAX = 1 << 44
 NAMES = [
     *("accesses", "pages", "repeats", "forward", "reverse", "jumps"),
-    *("faults", "added", "used", "batches", "readaheads"),
+    *("faults", "added", "used", "batches"),
 ]
 LADDER = [8 << k for k in range(9)]
 READINGS = ["random", "runs", "sequential", "reverse"]

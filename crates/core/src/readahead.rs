@@ -35,8 +35,6 @@ pub struct ReadCounts {
     pub used: u64,
     /// Times that pages were brought from elsewhere than where the last ones ended.
     pub batches: u64,
-    /// Calls of the kernel's readahead, where it tells.
-    pub readaheads: u64,
     /// log2 of the distance from the end of a demand to the next.
     pub distance: [u64; DISTANCES],
     /// log2 of the pages of a read.
@@ -44,7 +42,7 @@ pub struct ReadCounts {
 }
 
 /// Numbers in [`ReadCounts`].
-pub const READ_NUMBERS: usize = 11 + DISTANCES + SIZES;
+pub const READ_NUMBERS: usize = 10 + DISTANCES + SIZES;
 
 impl ReadCounts {
     /// The counters in the order of the fields.
@@ -61,20 +59,19 @@ impl ReadCounts {
             self.added,
             self.used,
             self.batches,
-            self.readaheads,
         ]; // as in core/reads.h
-        all[..11].copy_from_slice(&head);
-        all[11..11 + DISTANCES].copy_from_slice(&self.distance);
-        all[11 + DISTANCES..].copy_from_slice(&self.size);
+        all[..10].copy_from_slice(&head);
+        all[10..10 + DISTANCES].copy_from_slice(&self.distance);
+        all[10 + DISTANCES..].copy_from_slice(&self.size);
         all
     }
 
     /// Counters from their numbers in the order of the fields.
     pub fn from_array(all: [u64; READ_NUMBERS]) -> ReadCounts {
-        let [accesses, pages, repeats, forward, reverse, jumps, faults, added, used, batches, readaheads, ..] = all;
+        let [accesses, pages, repeats, forward, reverse, jumps, faults, added, used, batches, ..] = all;
         let (mut distance, mut size) = ([0; DISTANCES], [0; SIZES]);
-        distance.copy_from_slice(&all[11..11 + DISTANCES]);
-        size.copy_from_slice(&all[11 + DISTANCES..]);
+        distance.copy_from_slice(&all[10..10 + DISTANCES]);
+        size.copy_from_slice(&all[10 + DISTANCES..]);
         ReadCounts {
             accesses,
             pages,
@@ -86,7 +83,6 @@ impl ReadCounts {
             added,
             used,
             batches,
-            readaheads,
             distance,
             size,
         }
@@ -153,7 +149,7 @@ pub struct ReadPattern {
     pub added: u64,
 }
 
-const _: () = assert!(size_of::<ReadPattern>() == 80 && size_of::<ReadCounts>() == 8 * (11 + DISTANCES + SIZES));
+const _: () = assert!(size_of::<ReadPattern>() == 80 && size_of::<ReadCounts>() == 8 * (10 + DISTANCES + SIZES));
 
 impl ReadPattern {
     /// The numbers of a window. Without `demands`, the pages brought stand for them.

@@ -349,27 +349,6 @@ int fault_reader_function(u64 *ctx)
 	return note_control((void *)ctx[0]);
 }
 
-ALWAYS_INLINE int readahead(struct inode *inode)
-{
-	struct linnet_reads *cell = cell_of(inode);
-
-	if (cell)
-		cell->counts.readaheads++;
-	return 0;
-}
-
-SEC("tp_btf/page_cache_ra_unbounded")
-int ra_unbounded(u64 *ctx)
-{
-	return readahead((struct inode *)ctx[0]);
-}
-
-SEC("tp_btf/page_cache_ra_order")
-int ra_order(u64 *ctx)
-{
-	return readahead((struct inode *)ctx[0]);
-}
-
 /* An empty program on the same tracepoint: what an event costs before we count anything. */
 SEC("tp_btf/mm_filemap_get_pages")
 int nothing(u64 *ctx)

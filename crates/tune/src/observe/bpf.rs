@@ -23,7 +23,7 @@ use crate::openfile::{Descriptor, FileId};
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/readahead.bpf.o"));
 
 /// Program, its tracepoint, and what is not seen without it.
-const PROGRAMS: [(&str, &str, &str); 9] = [
+const PROGRAMS: [(&str, &str, &str); 7] = [
     ("add", "mm_filemap_add_to_page_cache", "which pages are brought into memory"),
     ("get_pages", "mm_filemap_get_pages", "which pages read() demands"),
     ("map_pages", "mm_filemap_map_pages", "which pages mappings find in memory"),
@@ -31,8 +31,6 @@ const PROGRAMS: [(&str, &str, &str); 9] = [
     ("sync_reader", "page_cache_sync_ra", "which reads use a value of the owner's"),
     ("async_reader", "page_cache_async_ra", "which scans use a value of the owner's"),
     ("fault_reader", "page_cache_ra_order", "which faults use a value of the owner's"),
-    ("ra_unbounded", "page_cache_ra_unbounded", "calls of the readahead code (from 6.18 on)"),
-    ("ra_order", "page_cache_ra_order", "calls of the readahead code for large folios (from 6.18 on)"),
 ];
 /// Program, the function that it watches where the kernel lacks the tracepoint of the program beside it.
 const FUNCTIONS: [(&str, &str, &str); 6] = [

@@ -21,7 +21,7 @@ pub struct Cell {
 }
 
 #[cfg(feature = "bpf")]
-const _: () = assert!(size_of::<Cell>() == 61 * 8);
+const _: () = assert!(size_of::<Cell>() == 60 * 8);
 
 #[cfg(test)]
 mod tests {
