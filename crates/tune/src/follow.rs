@@ -5,9 +5,9 @@
 //! ever. So where the reads of a group are random, and none of its files is read in order, little evidence is enough for
 //! a file: jumps in two looks. What the files that followed cost then is compared with what they cost before.
 //!
-//! All of them get their own values back where that rose, where the group reads in another way, and as soon as one of
-//! them is scanned: a dump of many small tables would read each of them with the value for random reads before its own
-//! reads say otherwise. Then none follows for a while, longer each time.
+//! All of them get their own values back where that rose, and where runs and scans lose more by the group's value than
+//! random reads gain: a dump of many small tables would read each of them with it before its own reads say otherwise.
+//! Then none follows for a while, longer each time.
 
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ const SCAN_READAHEADS: u64 = 4;
 const LOOKS_MIN: u32 = 2;
 /// Fewer pages brought are not worth a change; `ADDED_MIN` of `core/govern.c`.
 const ADDED_MIN: u64 = 32;
+/// What a look counts for in gain and loss, after another one.
+const MEMORY: f64 = 0.75;
 /// Followers are judged after so many demands, and not before a window's length has passed.
 const JUDGED_MIN: u64 = 64;
 /// What a change may cost more; as in `core/govern.c`.
@@ -124,8 +126,9 @@ pub(crate) struct Leader {
     trial: Trial,
     /// When a file was last read in order.
     ordered: Option<Duration>,
-    /// A file that followed was read in order.
-    is_wrong: bool,
+    /// What the files that follow gain and lose by its value, in pages; older looks count less.
+    gain: f64,
+    loss: f64,
     hold: Duration,
     hold_until: Duration,
 }
@@ -136,11 +139,38 @@ fn cost(counts: &Counts, decider: &dyn Decider) -> f64 {
     seen.added_per_page + decider.jump_pages() * seen.batches_per_page
 }
 
-/// These reads of a file with `kib` bring it in order.
-fn is_scan(kib: u32, counts: &Counts, verdict: &Verdict) -> bool {
-    let readahead = u64::from(kib.min(DEFAULT_KIB)) / 4;
-    matches!(verdict.class, Class::Sequential | Class::Reverse)
-        && counts.added >= (counts.jumps + 1) * SCAN_PAGES.max(SCAN_READAHEADS * readahead)
+/// What was read of a file in one look.
+#[derive(Clone, Copy)]
+pub(crate) struct Reads<'a> {
+    pub(crate) now: Duration,
+    pub(crate) counts: &'a Counts,
+    pub(crate) verdict: &'a Verdict,
+    /// Its value, and its own one.
+    pub(crate) kib: u32,
+    pub(crate) own_kib: u32,
+    /// What bringing something from elsewhere costs, in pages.
+    pub(crate) jump_pages: f64,
+}
+
+impl Reads<'_> {
+    /// They bring the file in order.
+    fn is_scan(&self) -> bool {
+        let readahead = u64::from(self.kib.min(DEFAULT_KIB)) / 4;
+        matches!(self.verdict.class, Class::Sequential | Class::Reverse)
+            && self.counts.added >= (self.counts.jumps + 1) * SCAN_PAGES.max(SCAN_READAHEADS * readahead)
+    }
+
+    /// What bringing the same runs costs with a value, in pages: those brought, and each time that it asks for some.
+    fn cost_with(&self, kib: u32) -> f64 {
+        let (pieces, value) = (self.counts.batches.max(1) as f64, f64::from(kib.max(4)) / 4.0);
+        let run = self.counts.added as f64 / pieces;
+        pieces * (run.max(value) + self.jump_pages * (run / value).max(1.0))
+    }
+
+    /// What its own value would cost more, in pages; below 0, what it would cost less.
+    fn gain(&self) -> f64 {
+        if self.counts.added > 0 { self.cost_with(self.own_kib) - self.cost_with(self.kib) } else { 0.0 }
+    }
 }
 
 impl Leader {
@@ -148,14 +178,18 @@ impl Leader {
         // Files may have followed this group before it was forgotten.
         let number = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let trial = Trial { number, ..Trial::default() };
-        Leader { trial, ordered: None, is_wrong: false, hold: HOLD, hold_until: now }
+        Leader { trial, ordered: None, gain: 0.0, loss: 0.0, hold: HOLD, hold_until: now }
     }
 
-    /// Takes in what was read in one look of a file with `kib`, as `verdict` has it.
-    pub(crate) fn note(&mut self, now: Duration, kib: u32, counts: &Counts, verdict: &Verdict, file: &mut Follower) {
-        if is_scan(kib, counts, verdict) {
+    /// Takes in what was read of a file in one look.
+    pub(crate) fn note(&mut self, reads: Reads, file: &mut Follower) {
+        let Reads { now, counts, verdict, .. } = reads;
+        if file.follows() {
+            self.gain += reads.gain().max(0.0);
+            self.loss += (-reads.gain()).max(0.0);
+        }
+        if reads.is_scan() {
             self.ordered = Some(now);
-            self.is_wrong |= file.follows();
             (file.counts, file.random, file.looks) = (Counts::default(), Counts::default(), 0);
             return;
         }
@@ -177,8 +211,12 @@ impl Leader {
 
     /// Why those who follow are to leave; None where they are not.
     pub(crate) fn judge(&mut self, now: Duration, decider: &dyn Decider) -> Option<String> {
-        if std::mem::take(&mut self.is_wrong) {
-            return Some(self.dismiss(now, "a file that followed its group is scanned"));
+        let is_wrong = self.loss > self.gain;
+        (self.gain, self.loss) = (MEMORY * self.gain, MEMORY * self.loss);
+        if is_wrong {
+            return Some(
+                self.dismiss(now, "runs and scans of files that followed their group lose more than random reads gain"),
+            );
         }
         let Trial { began, before, after, .. } = &self.trial;
         let is_over = Features::of(after, true).accesses >= JUDGED_MIN && now >= *began + WINDOW;
@@ -196,9 +234,10 @@ impl Leader {
     }
 
     /// Ends what the group said, and gives the reason to those who follow.
-    pub(crate) fn dismiss(&mut self, now: Duration, why: &str) -> String {
+    fn dismiss(&mut self, now: Duration, why: &str) -> String {
         let hold = self.hold;
         (self.hold_until, self.hold) = (now + hold, (2 * hold).min(HOLD_MAX));
+        (self.gain, self.loss) = (0.0, 0.0);
         self.renew();
         format!("{why}; none follows for {} s", hold.as_secs())
     }
@@ -244,10 +283,14 @@ mod tests {
         Counts { accesses: 64, pages: 1024, forward: 64, added: 1024, batches: 1, ..Counts::default() }
     }
 
+    fn reads<'a>(ms: u64, kib: u32, counts: &'a Counts, verdict: &'a Verdict) -> Reads<'a> {
+        Reads { now: at(ms), counts, verdict, kib, own_kib: 128, jump_pages: 8.0 }
+    }
+
     fn note(leader: &mut Leader, ms: u64, counts: Counts, file: &mut Follower) {
         let verdict = Rule::default().decide(&Features::of(&counts, true)).expect("a verdict");
         let kib = if file.follows() { 8 } else { 128 };
-        leader.note(at(ms), kib, &counts, &verdict, file);
+        leader.note(reads(ms, kib, &counts, &verdict), file);
     }
 
     fn takes(leader: &mut Leader, ms: u64, file: &mut Follower) -> bool {
@@ -299,7 +342,7 @@ mod tests {
     fn a_scan_brings_what_it_reads() {
         let is = |kib, counts: Counts| {
             let verdict = Rule::default().decide(&Features::of(&counts, true)).expect("a verdict");
-            is_scan(kib, &counts, &verdict)
+            reads(0, kib, &counts, &verdict).is_scan()
         };
         let large = Counts { accesses: 1, pages: 256, jumps: 1, added: 256, batches: 1, ..Counts::default() };
         assert!(is(128, scan()) && is(8, scan()) && is(128, large) && is(8, large), "one read of 1 MiB, too");
@@ -329,7 +372,7 @@ mod tests {
             assert!(takes(&mut leader, now, &mut file), "{seconds}");
             note(&mut leader, now + 250, scan(), &mut file);
             let why = judge(&mut leader, now + 250).expect("a reason");
-            assert!(why.ends_with(&format!("is scanned; none follows for {seconds} s")), "{why}");
+            assert!(why.ends_with(&format!("than random reads gain; none follows for {seconds} s")), "{why}");
             assert!(judge(&mut leader, now + 500).is_none(), "once");
             file.leave(&why);
             file.refused();
@@ -338,6 +381,31 @@ mod tests {
             [one(), one()].iter().for_each(|counts| note(&mut leader, now, *counts, &mut file));
             assert!(!takes(&mut leader, now + 249 + 1000 * seconds, &mut file), "held");
             now += 250 + 1000 * seconds;
+        }
+    }
+
+    #[test]
+    fn runs_lose_by_a_small_value_and_random_reads_gain() {
+        let verdict = Rule::default().decide(&Features::of(&scan(), true)).expect("a verdict");
+        let gain = |added, batches| reads(0, 8, &random(1, added, batches), &verdict).gain();
+        assert_eq!(gain(2, 1), 30.0, "40 pages and 10");
+        assert_eq!(gain(20, 1), -60.0, "40 and 100");
+        assert_eq!(gain(1024, 1), -3840.0, "1,280 and 5,120");
+        assert_eq!(gain(6, 0), 10.0, "40 and 30: what extends an earlier piece");
+        assert_eq!(gain(0, 0), 0.0, "all was in memory");
+    }
+
+    #[test]
+    fn scans_among_many_random_reads_are_no_reason_to_leave() {
+        // A scan of 1,024 pages asks for 512 pieces instead of 32, at 8 pages each: 3,840 pages. A random read saves 30.
+        for (random_reads, leaves) in [(127, true), (129, false)] {
+            let mut leader = Leader::new(at(0));
+            let mut first = file(&mut leader, &[one(), one()]);
+            let mut second = file(&mut leader, &[one(), one()]);
+            assert!(takes(&mut leader, 2_000, &mut first) && takes(&mut leader, 2_000, &mut second));
+            note(&mut leader, 2_250, random(random_reads, 2 * random_reads, random_reads), &mut first);
+            note(&mut leader, 2_250, scan(), &mut second);
+            assert_eq!(judge(&mut leader, 2_250).is_some(), leaves, "{random_reads}");
         }
     }
 
@@ -382,7 +450,7 @@ mod tests {
         assert!(takes(&mut leader, 2_000, &mut follower));
         note(&mut leader, 2_250, one(), &mut follower);
         let mut leader = Leader::new(at(70_000));
-        note(&mut leader, 70_250, random(100, 3_200, 100), &mut follower);
+        note(&mut leader, 70_250, random(100, 200, 100), &mut follower);
         assert_eq!(judge(&mut leader, 72_000), None);
     }
 
@@ -393,7 +461,7 @@ mod tests {
         assert!(takes(&mut leader, 2_000, &mut first));
         note(&mut leader, 2_250, random(100, 200, 100), &mut first);
         assert!(judge(&mut leader, 3_100).is_none() && !first.is_in(&leader));
-        note(&mut leader, 3_250, random(100, 3_200, 100), &mut first);
+        note(&mut leader, 3_250, random(100, 200, 100), &mut first);
         let mut second = file(&mut leader, &[random(50, 160, 5), random(50, 160, 5)]);
         assert!(takes(&mut leader, 3_500, &mut second));
         note(&mut leader, 4_000, random(100, 120, 60), &mut second);

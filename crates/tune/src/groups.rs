@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::apply::Key;
 use crate::bdi::{Bdi, of_files};
 use crate::feature::Features;
+use crate::follow::Reads;
 use crate::govern::Proposal;
 use crate::observe::Counts;
 use crate::pool::{Group, Pools, Turn};
@@ -52,8 +53,15 @@ impl Groups {
         let group = group_of(bdi, key);
         self.pools.add(&group, look.now, kib, counts);
         if let Some(verdict) = look.decider.decide(&Features::of(counts, look.demands)) {
-            let kib = track.governor.current_kib();
-            self.pools.note(&group, look.now, kib, counts, &verdict, &mut track.follower);
+            let reads = Reads {
+                now: look.now,
+                counts,
+                verdict: &verdict,
+                kib: track.governor.current_kib(),
+                own_kib: track.governor.original_kib(),
+                jump_pages: look.decider.jump_pages(),
+            };
+            self.pools.note(&group, reads, &mut track.follower);
         }
     }
 

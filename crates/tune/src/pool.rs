@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::feature::Features;
-use crate::follow::{Follower, Leader};
+use crate::follow::{Follower, Leader, Reads};
 use crate::govern::{Governor, Proposal};
 use crate::observe::Counts;
 use crate::rule::{Class, Decider, Verdict};
@@ -70,18 +70,10 @@ impl Pools {
         pool.seen = now;
     }
 
-    /// Takes in what was read in one look of a file with `kib`, as `verdict` has it.
-    pub(crate) fn note(
-        &mut self,
-        group: &Group,
-        now: Duration,
-        kib: u32,
-        counts: &Counts,
-        verdict: &Verdict,
-        file: &mut Follower,
-    ) {
+    /// Takes in what was read of one file in a look.
+    pub(crate) fn note(&mut self, group: &Group, reads: Reads, file: &mut Follower) {
         if let Some(pool) = self.0.get_mut(group) {
-            pool.leader.note(now, kib, counts, verdict, file);
+            pool.leader.note(reads, file);
         }
     }
 
@@ -94,17 +86,11 @@ impl Pools {
             let counts = std::mem::take(&mut pool.counts);
             if let Some(proposal) = pool.governor.step(now, &counts, demands, &Unjudged(decider)) {
                 pool.governor.changed(now, proposal.to_kib);
-                let was_random = pool.random.take().is_some();
+                pool.random = None;
                 match pool.governor.class() {
                     Some(Class::Random) => pool.random = Some((proposal.why, proposal.confidence)),
-                    class => {
-                        if was_random && turn.undone.is_none() {
-                            turn.undone = Some(pool.leader.dismiss(now, "its group does not read at random any more"));
-                        }
-                        if matches!(class, Some(Class::Sequential | Class::Reverse)) {
-                            turn.ordered = Some(proposal);
-                        }
-                    }
+                    Some(Class::Sequential | Class::Reverse) => turn.ordered = Some(proposal),
+                    _ => {}
                 }
             }
             if turn.ordered.is_some() || turn.undone.is_some() {
@@ -204,7 +190,8 @@ mod tests {
         let one = Counts { accesses: 1, pages: 1, jumps: 1, added: 32, batches: 1, ..Counts::default() };
         for _ in 0..2 {
             let verdict = Rule::default().decide(&Features::of(&one, true)).expect("a verdict");
-            pools.note(&group(), now, 128, &one, &verdict, &mut file);
+            let reads = Reads { now, counts: &one, verdict: &verdict, kib: 128, own_kib: 128, jump_pages: 8.0 };
+            pools.note(&group(), reads, &mut file);
         }
         pools.follow(&group(), now, kib, demands, &Rule::default(), &mut file).map(|proposal| proposal.to_kib)
     }

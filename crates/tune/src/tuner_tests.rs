@@ -252,12 +252,18 @@ fn decisions_on_a_database(looks: u64, value_kib: u32, each: impl Fn(u64, &mut R
     let options = Options { dry_run: true, ..Options::default() };
     let rule = Rule::default();
     let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
-    let mut events = Vec::new();
+    let (mut events, mut small) = (Vec::new(), HashSet::new());
     for look in 4..4 + looks {
-        let read = |k: u64| Sample { file: file(k % 1000), ..random(Reader::Own, 1, 32) };
+        let read = |k: u64| {
+            let brings = if small.contains(&file(k % 1000).inode) { 2 } else { 32 };
+            Sample { file: file(k % 1000), ..random(Reader::Own, 1, brings) }
+        };
         let mut samples: Read = (100 * look..100 * look + 100).map(read).collect();
         each(look, &mut samples);
-        events.extend(tuner.tick(Duration::from_millis(250 * look), &samples).expect("a look"));
+        let told = tuner.tick(Duration::from_millis(250 * look), &samples).expect("a look");
+        let named = |event: &Event| event.file.as_ref()?.strip_prefix("inode ")?.parse::<u64>().ok();
+        small.extend(told.iter().filter(|event| event.to_kib == Some(8)).filter_map(named));
+        events.extend(told);
     }
     events
 }
@@ -305,32 +311,35 @@ fn followed_and_left(events: &[Event], value_kib: u32) -> (usize, usize) {
 #[test]
 fn files_that_followed_get_their_value_back_where_they_cost_more() {
     let dear = |look: u64, samples: &mut Read| {
-        if look >= 24 {
+        if look >= 28 {
             samples.iter_mut().for_each(|sample| sample.counts.added = 64);
         }
     };
-    assert_eq!(followed_and_left(&decisions_on_a_database(32, 512, dear), 512), (1000, 1000));
-    assert_eq!(followed_and_left(&decisions_on_a_database(32, 512, |_, _| {}), 512), (1000, 0));
+    assert_eq!(followed_and_left(&decisions_on_a_database(36, 512, dear), 512), (1000, 1000));
+    assert_eq!(followed_and_left(&decisions_on_a_database(36, 512, |_, _| {}), 512), (1000, 0));
 }
 
 #[test]
-fn all_that_followed_get_their_value_back_where_one_of_them_is_scanned() {
-    // Each file was last read more than two seconds ago when it is read again.
-    let dump = |look: u64, samples: &mut Read| {
-        if look == 30 {
-            samples[0] = scan(500);
-        }
-    };
-    assert_eq!(followed_and_left(&decisions_on_a_database(60, 128, dump), 128), (1000, 1000));
+fn all_that_followed_get_their_value_back_where_they_are_dumped_and_not_for_a_scan() {
+    for (tables, left) in [(1, 0), (8, 1000)] {
+        // Each file was last read more than two seconds ago when it is read again.
+        let dump = |look: u64, samples: &mut Read| {
+            if look == 30 {
+                (0..tables).for_each(|k| samples[k] = scan(500 + k as u64));
+            }
+        };
+        assert_eq!(followed_and_left(&decisions_on_a_database(60, 128, dump), 128), (1000, left), "{tables}");
+    }
 }
 
 #[test]
-fn files_that_followed_get_their_value_back_where_their_group_reads_in_runs_or_in_order() {
+fn files_that_followed_get_their_value_back_where_they_are_read_in_runs_or_in_order() {
     for (pages, back) in [(20, 1000), (200, 1000), (1, 0)] {
         let each = |look: u64, samples: &mut Read| {
             if look >= 30 {
                 samples.iter_mut().for_each(|sample| {
-                    sample.counts = Counts { accesses: pages, pages, forward: pages - 1, ..sample.counts };
+                    let added = pages + 1;
+                    sample.counts = Counts { accesses: pages, pages, forward: pages - 1, added, ..sample.counts };
                 });
             }
         };
