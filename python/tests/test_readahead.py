@@ -20,8 +20,8 @@ from linnet.readahead.reader import ORDERS
 from linnet.readahead.sweep import Run, Sweep
 from typer.testing import CliRunner
 
-COUNTERS = 35
-ACCESSES, PAGES, FORWARD, JUMPS, FAULTS, ADDED, DISTANCE = 0, 1, 3, 5, 6, 7, 11
+COUNTERS = 34
+ACCESSES, PAGES, FORWARD, JUMPS, FAULTS, ADDED, DISTANCE = 0, 1, 3, 5, 6, 7, 10
 
 
 def window(accesses: int, jumps: int, pages_each: int = 1, added: int = 0) -> np.ndarray:
