@@ -72,20 +72,7 @@ impl ReadCounts {
         let (mut distance, mut size) = ([0; DISTANCES], [0; SIZES]);
         distance.copy_from_slice(&all[10..10 + DISTANCES]);
         size.copy_from_slice(&all[10 + DISTANCES..]);
-        ReadCounts {
-            accesses,
-            pages,
-            repeats,
-            forward,
-            reverse,
-            jumps,
-            faults,
-            added,
-            used,
-            batches,
-            distance,
-            size,
-        }
+        ReadCounts { accesses, pages, repeats, forward, reverse, jumps, faults, added, used, batches, distance, size }
     }
 
     /// What was added since `before`. A counter that went back was reset; all of it is new.
