@@ -64,10 +64,10 @@ def learns_and_its_model_decides(bed: Bed, data: Path, log: Path) -> None:
 
 def windows(accesses: int, jumps: int, rows: int) -> NDArray[np.uint64]:
     """Counters of windows through a mapping: random where each access is a jump."""
-    counts = np.zeros((rows, 35), dtype=np.uint64)
+    counts = np.zeros((rows, 34), dtype=np.uint64)
     counts[:, [0, 1, 6]] = accesses
     counts[:, 3], counts[:, 5] = accesses - jumps, jumps
-    counts[:, 11 + (12 if jumps else 0)] = accesses
+    counts[:, 10 + (12 if jumps else 0)] = accesses
     return counts
 
 
