@@ -234,7 +234,7 @@ def files_part(plan: Plan) -> list[Row]:
         (bed.root / "files").mkdir()
         for number in range(count):
             bed.fill(f"files/{number:04}", each)
-        settings = {name: one for name, one in plan.sweep().items() if name in ("default 128", "static 8", "tuner")}
+        settings = {"default 128": static(DEFAULT_KIB), "static 8": static(8), "tuner": tuned(DEFAULT_KIB)}
         loads = {
             f"{count} files, mmap {order}": reading("files", "mmap", order, plan.seconds) for order in ("random", "seq")
         }
