@@ -12,10 +12,8 @@ use crate::govern::Proposal;
 use crate::observe::Counts;
 use crate::pool::{Group, Pools, Turn};
 use crate::rule::Decider;
-use crate::tuner::Track;
+use crate::tuner::{IDLE, Track};
 
-/// Groups without reads are forgotten after this long.
-const IDLE: Duration = Duration::from_secs(60);
 /// A file that follows and was not read for so long gets its own value back: nobody knows how it will be read.
 const FOLLOWING: Duration = Duration::from_secs(600);
 /// Files begin to follow together, so often: the descriptors of all processes are listed for them.
@@ -89,7 +87,8 @@ impl Groups {
             if let Some(proposal) = ordered.filter(|proposal| kib < proposal.to_kib) {
                 let why = format!("files of its group are read in order now: {}", proposal.why);
                 found.push((bdi.clone(), *key, Proposal { why, ..proposal.clone() }));
-            } else if track.follower.leaves().is_some() && kib >= own_kib {
+            } else if kib >= own_kib && (track.follower.follows() || track.follower.leaves().is_some()) {
+                // It has its own value again, also where the group's turn to ordered reads raised it.
                 track.follower.reset();
             } else if let Some(why) = track.follower.leaves().filter(|_| !track.governor.is_held(now)) {
                 // Where it could not be set before, it is tried again.

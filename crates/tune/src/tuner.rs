@@ -77,8 +77,8 @@ impl Default for Options {
     }
 }
 
-/// How long a file without reads is remembered. Its value stays in the journal.
-const IDLE: Duration = Duration::from_secs(60);
+/// How long a file without reads is remembered, and a group. The file's value stays in the journal.
+pub(crate) const IDLE: Duration = Duration::from_secs(60);
 /// A file that was not read for so long may have been closed and opened again.
 const PAUSE: Duration = Duration::from_millis(300);
 /// If nobody reads a file for so long, a process that then opens it begins with the device's value.

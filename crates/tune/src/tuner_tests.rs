@@ -373,6 +373,19 @@ fn a_file_that_follows_and_is_not_read_any_more_gets_its_value_back() {
 }
 
 #[test]
+fn a_file_that_was_raised_with_its_group_follows_no_more() {
+    let mut track = Track::new(Duration::ZERO, 128);
+    track.follower.follow_trial(0);
+    track.governor.changed(Duration::ZERO, 128);
+    let key = Key { file: file(0), cgroup: 1, advised: false };
+    let mut tracks = HashMap::from([(key, track)]);
+    let (_root, host) = host();
+    let look = Look { now: Duration::ZERO, demands: true, decider: &Rule::default(), bdis: &bdi::list(&host) };
+    assert!(Groups::default().turn(look, &mut tracks, &HashSet::new()).is_empty());
+    assert!(!tracks[&key].follower.follows() && Groups::may_forget(&tracks[&key], Duration::ZERO));
+}
+
+#[test]
 fn a_file_whose_value_cannot_be_set_back_is_tried_again() {
     let mut track = Track::new(Duration::ZERO, 128);
     track.follower.leave("it cost more");
