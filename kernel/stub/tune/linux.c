@@ -93,7 +93,8 @@ struct kmem_cache *stub_cache(size_t size)
 
 /* ---- RCU ---- */
 
-static pthread_rwlock_t readers = PTHREAD_RWLOCK_INITIALIZER;
+/* Who waits for a grace period comes before new readers, or readers that follow each other would keep it waiting. */
+static pthread_rwlock_t readers = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static pthread_mutex_t waiting_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct rcu_head *waiting;
 static __thread int depth;
@@ -243,7 +244,8 @@ int unregister_ftrace_function(struct ftrace_ops *ops)
 {
 	if (READ_ONCE(hook) != ops)
 		DIE("a hook that is not attached");
-	WRITE_ONCE(hook, NULL);
+	/* As the kernel's, which changes code: who no longer calls the hook sees all that was done before. */
+	rcu_assign_pointer(hook, NULL);
 	synchronize_rcu();
 	return 0;
 }
