@@ -186,7 +186,7 @@ pub fn tune_open_files(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Vec
         Ok((observer.descriptors(&[file])?, device))
     };
     let (open, device) = py.detach(look).map_err(refused)?;
-    let advice = |d: &Descriptor| d.advice(device, d.value_kib == device);
+    let advice = |d: &Descriptor| d.advice(device, d.value_kib == device).or_else(|| d.mapping_advice());
     Ok(open.iter().map(|d| (d.process, d.fd, d.value_kib, advice(d))).collect())
 }
 

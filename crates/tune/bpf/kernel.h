@@ -137,8 +137,12 @@ struct iov_iter {
 } RELOCATED;
 
 struct vm_area_struct {
+	unsigned long vm_flags;
 	struct file *vm_file;
 } RELOCATED;
+
+/* vm_flags: the owner gave advice by madvise. src/openfile.rs has the same. */
+enum { VM_SEQ_READ = 0x8000, VM_RAND_READ = 0x10000 };
 
 struct vm_fault {
 	struct vm_area_struct *vma;
@@ -149,6 +153,12 @@ struct seq_file;
 
 struct bpf_iter_meta {
 	struct seq_file *seq;
+} RELOCATED;
+
+struct bpf_iter__task_vma {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+	struct vm_area_struct *vma;
 } RELOCATED;
 
 struct bpf_iter__task_file {

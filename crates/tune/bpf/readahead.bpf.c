@@ -75,6 +75,18 @@ struct {
 	MAP_TYPE(value, u32);
 } wanted SEC(".maps");
 
+/*
+ * The open files among those wanted that somebody has mapped with advice by madvise. Where it is full, advice is not
+ * seen. Emptied after each look, since another open file may come to the same place.
+ */
+struct {
+	MAP_NUMBER(type, MAP_HASH);
+	MAP_NUMBER(max_entries, MAPPED_MAX);
+	MAP_NUMBER(map_flags, MAP_NO_PREALLOC);
+	MAP_TYPE(key, u64);
+	MAP_TYPE(value, u32);
+} mapped SEC(".maps");
+
 /* Device to observe, as in dev_t; 0: all. */
 const volatile u32 only_dev = 0;
 /* 1 where mm_filemap_get_pages gives the page after the last (6.12 and some before 6.14). */
@@ -357,6 +369,34 @@ int nothing(u64 *ctx)
 	return 0;
 }
 
+ALWAYS_INLINE u32 *find_wanted(struct file *file, struct key *key)
+{
+	key->inode = file->f_inode->i_ino;
+	key->dev = file->f_inode->i_sb->s_dev;
+	return map_find(&wanted, key);
+}
+
+/* Before the descriptors: which open files are mapped with advice. */
+SEC("iter/task_vma")
+int mappings(struct bpf_iter__task_vma *ctx)
+{
+	struct vm_area_struct *vma = ctx->vma;
+	struct key key = {};
+	struct file *file;
+	u32 advice;
+	u64 at;
+
+	if (!vma)
+		return 0;
+	advice = vma->vm_flags & (VM_SEQ_READ | VM_RAND_READ);
+	file = vma->vm_file;
+	if (!advice || !file || !find_wanted(file, &key))
+		return 0;
+	at = (u64)file;
+	map_put(&mapped, &at, &advice, 0);
+	return 0;
+}
+
 SEC("iter/task_file")
 int descriptors(struct bpf_iter__task_file *ctx)
 {
@@ -364,13 +404,13 @@ int descriptors(struct bpf_iter__task_file *ctx)
 	struct task_struct *task = ctx->task;
 	struct open_file out = {};
 	struct key key = {};
+	u64 at = (u64)file;
+	u32 *advice;
 
 	/* Threads share their process's descriptors. */
 	if (!file || !task || task->pid != task->tgid)
 		return 0;
-	key.inode = file->f_inode->i_ino;
-	key.dev = file->f_inode->i_sb->s_dev;
-	if (!map_find(&wanted, &key))
+	if (!find_wanted(file, &key))
 		return 0;
 	out.inode = key.inode;
 	out.dev = key.dev;
@@ -380,6 +420,9 @@ int descriptors(struct bpf_iter__task_file *ctx)
 	out.mode = file->f_mode;
 	out.flags = file->f_flags;
 	out.ra_pages = file->f_ra.ra_pages;
+	advice = map_find(&mapped, &at);
+	if (advice)
+		out.mapped = *advice;
 	seq_put(ctx->meta->seq, &out, sizeof(out));
 	return 0;
 }

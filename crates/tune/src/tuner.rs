@@ -8,7 +8,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use crate::apply::{Files, Key};
+use crate::apply::{AGAIN, Files, Key};
 use crate::bdi::{self, Bdi, Kind};
 use crate::device::Rivals;
 use crate::devices::{Devices, Moves};
@@ -103,6 +103,10 @@ pub(crate) struct Track {
     pub(crate) corrected: bool,
     /// It is read again after a rest of `ANOTHER`. It may have been opened since: the next look at descriptors tells.
     pub(crate) rested: bool,
+    /// Its owner mapped it with advice. Until then what is read of it says nothing of other files.
+    pub(crate) advised_until: Duration,
+    /// That was just found: what was read of it before has been counted.
+    pub(crate) is_newly_advised: bool,
     pub(crate) follower: Follower,
 }
 
@@ -111,13 +115,29 @@ impl Track {
     pub(crate) fn new(now: Duration, kib: u32) -> Track {
         let governor = Governor::new(now, kib);
         let follower = Follower::default();
-        Track { governor, seen: now, skipped: None, corrected: false, rested: false, follower }
+        Track {
+            governor,
+            seen: now,
+            skipped: None,
+            corrected: false,
+            rested: false,
+            advised_until: Duration::ZERO,
+            is_newly_advised: false,
+            follower,
+        }
     }
 
     /// A proposal could not be carried out. It may come again after a while.
     pub(crate) fn refused(&mut self, now: Duration, wait: Duration) {
         self.governor.refused(now, wait);
         self.follower.refused();
+    }
+
+    /// Its owner mapped it with advice: it is left alone for a while. Looking for advice again takes a window after that.
+    pub(crate) fn advised(&mut self, now: Duration) {
+        self.is_newly_advised = now >= self.advised_until;
+        self.advised_until = now + 2 * AGAIN;
+        self.refused(now, AGAIN);
     }
 
     /// True where this reason for leaving the file alone has not just been told. From now on it has.
@@ -303,7 +323,8 @@ impl<'a> Tuner<'a> {
             let has_rested = now > track.seen + ANOTHER;
             track.rested |= has_rested;
             track.seen = now;
-            if bdi.kind != Kind::Nfs && !key.advised {
+            let is_advised = key.advised || now < track.advised_until;
+            if bdi.kind != Kind::Nfs && !is_advised {
                 self.groups.add(look, &bdi, key, value, &counts, track);
             }
             track.governor.note_rpcs(&rpcs);
@@ -313,7 +334,7 @@ impl<'a> Tuner<'a> {
             let class = track.governor.class();
             let kib = if key.advised { 0 } else { track.governor.current_kib() };
             self.decider.note(now, &FileReads { file: key.file, class, kib, rpcs });
-            if let Some(class) = class.filter(|_| !key.advised) {
+            if let Some(class) = class.filter(|_| !is_advised) {
                 self.devices.count(&bdi.name, class, counts.added);
             }
             if let Some(proposal) = proposal {

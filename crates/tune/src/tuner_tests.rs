@@ -25,7 +25,8 @@ impl Observer for Readers {
     }
     fn descriptors(&mut self, _: &[FileId]) -> Result<Vec<Descriptor>> {
         let value_kib = std::mem::replace(&mut self.plain_kib, 8);
-        let plain = Descriptor { file: FILE, cgroup: 1, process: 100, fd: 3, mode: 0x1f, flags: 0, value_kib };
+        let plain =
+            Descriptor { file: FILE, cgroup: 1, process: 100, fd: 3, mode: 0x1f, flags: 0, value_kib, mapped: 0 };
         let advised = Descriptor { process: 101, value_kib: 256, ..plain.clone() };
         Ok(vec![plain, advised])
     }
@@ -125,7 +126,7 @@ fn a_file_that_cannot_be_set_is_told_once_and_not_as_set() {
     let (pipe, _end) = std::io::pipe().expect("a pipe");
     let file = FileId { dev: DEV, inode: rustix::fs::fstat(&pipe).expect("its number").st_ino };
     let fd = u32::try_from(pipe.as_raw_fd()).expect("positive");
-    let open = Descriptor { file, cgroup: 1, process, fd, mode: 0x1f, flags: 0, value_kib: 128 };
+    let open = Descriptor { file, cgroup: 1, process, fd, mode: 0x1f, flags: 0, value_kib: 128, mapped: 0 };
     let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
     let mut observer = Refusing(sight, open);
     let options = Options { scope: Scope::Files, ..Options::default() };
@@ -245,7 +246,7 @@ fn decisions_on_a_database(looks: u64, value_kib: u32, each: impl Fn(u64, &mut R
     host.replace("/sys/class/bdi/8:0/read_ahead_kb", &value_kib.to_string()).expect("written");
     let open = |k: u32| {
         let file = FileId { dev: DEV, inode: 1000 + u64::from(k) };
-        Descriptor { file, cgroup: 1, process: 100, fd: k, mode: 0x1f, flags: 0, value_kib }
+        Descriptor { file, cgroup: 1, process: 100, fd: k, mode: 0x1f, flags: 0, value_kib, mapped: 0 }
     };
     let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
     let mut observer = Database { sight, open: (0..=1000).map(open).collect() };
@@ -295,6 +296,46 @@ fn files_that_are_read_too_seldom_follow_their_group() {
         decisions_on_a_database(24, 128, each).len()
     };
     assert_eq!((beside_a_scan(100), beside_a_scan(4)), (0, 1000));
+}
+
+/// What is decided on file 1000, which is read at random all the time, and on eight others, which are read at random now
+/// and then from its third second on.
+fn decisions_beside(mapped: u32) -> (Vec<Event>, Vec<Event>) {
+    let (_root, host) = host();
+    let open = |k: u64| {
+        let mapped = if k == 1000 { mapped } else { 0 };
+        Descriptor { file: file(k), cgroup: 1, process: 100, fd: 3, mode: 0x1f, flags: 0, value_kib: 128, mapped }
+    };
+    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+    let mut observer = Database { sight, open: (0..8).chain([1000]).map(open).collect() };
+    let options = Options { dry_run: true, ..Options::default() };
+    let rule = Rule::default();
+    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let mut events = Vec::new();
+    for look in 4..60 {
+        let read = |k, n| Sample { file: file(k), ..random(Reader::Own, n, 32) };
+        let samples = [read(1000, 200), read(look % 8, 1)];
+        let samples = if look < 12 { &samples[..1] } else { &samples };
+        events.extend(tuner.tick(Duration::from_millis(250 * look), samples).expect("a look"));
+    }
+    events.into_iter().partition(|event| event.file.as_deref() == Some("inode 2000"))
+}
+
+#[test]
+fn a_file_that_is_mapped_with_advice_is_left_alone_and_says_nothing_of_others() {
+    // The group's window in which the others follow: 200 demands of file 1000 in each look, or the others' own.
+    let alone = |events: &[Event]| {
+        let mut following = events.iter().filter(|event| event.kind == "decision").peekable();
+        assert!(following.peek().is_some(), "{events:?}");
+        following.all(|event| event.why.contains(", 4 demands"))
+    };
+    let (own, others) = decisions_beside(0);
+    assert_eq!(own[0].kind, "decision");
+    assert!(!alone(&others), "{others:?}");
+    let (own, others) = decisions_beside(0x1_0000);
+    assert_eq!(kinds(&own), ["skip"], "{own:?}");
+    assert!(own[0].why.starts_with("left alone, its owner mapped it with MADV_RANDOM"), "{}", own[0].why);
+    assert!(alone(&others), "{others:?}");
 }
 
 /// How many files followed, and how many then left.

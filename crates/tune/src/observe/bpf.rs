@@ -4,7 +4,7 @@
 //! The programs sit on tracepoints; those that the running kernel lacks are left out and named in `Sight`. Fields are
 //! found by the kernel's own type information, so one object serves 6.1 to 6.18.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -45,6 +45,10 @@ const FUNCTIONS: [(&str, &str, &str); 6] = [
 const DEMANDS: [&str; 3] = ["get_pages", "map_pages", "fault"];
 /// Files that nobody read for so long are forgotten.
 const IDLE: Duration = Duration::from_secs(30);
+/// Files that are remembered as mapped.
+const MAPPED_MAX: usize = 65_536;
+/// Bytes of `struct open_file`.
+const OPEN_FILE: usize = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C)]
@@ -94,6 +98,8 @@ pub struct Bpf {
     known: HashMap<Key, Known>,
     /// By place and CPU.
     hot: HashMap<(u32, usize), (Key, Counts)>,
+    /// Files that were read through mappings, where advice on these can be seen: that takes a walk through all mappings.
+    mapped: Option<HashSet<FileId>>,
     page_kib: u32,
 }
 
@@ -229,8 +235,14 @@ impl Bpf {
             sight.descriptors = false;
             sight.limits.push(format!("open files cannot be listed, only devices are set: {}", causes(&error)));
         }
+        let iterator: &mut Iter = ebpf.program_mut("mappings").expect("in the object").try_into().expect("an iterator");
+        let loaded = iterator.load("task_vma", btf);
+        if let Err(error) = &loaded {
+            sight.limits.push(not_seen("advice by madvise", &[refused(causes(error))]));
+        }
+        let mapped = loaded.is_ok().then(HashSet::new);
         let page_kib = u32::try_from(rustix::param::page_size() / 1024).expect("a small number");
-        Bpf { ebpf, sight, known: HashMap::new(), hot: HashMap::new(), page_kib }
+        Bpf { ebpf, sight, known: HashMap::new(), hot: HashMap::new(), mapped, page_kib }
     }
 
     /// Forgets files that nobody reads any more, so that the map has room.
@@ -288,6 +300,9 @@ impl Observer for Bpf {
             processes.sort_unstable();
             processes.dedup();
             let file = FileId { dev: Dev::from_kernel(key.dev), inode: key.inode };
+            if let Some(mapped) = self.mapped.as_mut().filter(|mapped| counts.faults > 0 && mapped.len() < MAPPED_MAX) {
+                mapped.insert(file);
+            }
             let reader = match key.reader {
                 0 => Reader::Own,
                 ADVISED => Reader::Advised,
@@ -330,21 +345,39 @@ impl Bpf {
         for key in &keys {
             map.insert(key, 1, 0).map_err(|error| refused(format!("too many files at once: {error}")))?;
         }
-        let listed = self.list();
+        // Without observations nobody knows which files are mapped.
+        let any = |mapped: &HashSet<FileId>| !self.sight.files || wanted.iter().any(|file| mapped.contains(file));
+        let is_mapped = self.mapped.as_ref().is_some_and(any);
+        let listed = self.list(is_mapped);
         let mut map: BpfHashMap<_, Key, u32> =
             BpfHashMap::try_from(self.ebpf.map_mut("wanted").expect("in the object")).expect("its key and value");
         for key in &keys {
             let _ = map.remove(key);
         }
         let page_kib = self.page_kib;
-        Ok(listed?.chunks_exact(40).map(|record| descriptor(record, page_kib)).collect())
+        Ok(listed?.chunks_exact(OPEN_FILE).map(|record| descriptor(record, page_kib)).collect())
     }
 
-    /// Runs the iterator over all open files of all processes.
-    fn list(&mut self) -> Result<Vec<u8>> {
+    /// Runs the iterator over all open files of all processes, where wanted after the one over all mappings, which finds
+    /// those with advice.
+    fn list(&mut self, with_mappings: bool) -> Result<Vec<u8>> {
+        if with_mappings {
+            self.iterate("mappings")?;
+        }
+        let listed = self.iterate("descriptors");
+        let map = self.ebpf.map_mut("mapped").expect("in the object");
+        let mut map: BpfHashMap<_, u64, u32> = BpfHashMap::try_from(map).expect("its key and value");
+        let noted: Vec<u64> = map.keys().flatten().collect();
+        for at in noted {
+            let _ = map.remove(&at);
+        }
+        listed
+    }
+
+    /// What an iterator writes.
+    fn iterate(&mut self, name: &str) -> Result<Vec<u8>> {
         let failed = |error: &dyn std::error::Error| refused(format!("open files cannot be listed: {}", causes(error)));
-        let iterator: &mut Iter =
-            self.ebpf.program_mut("descriptors").expect("in the object").try_into().expect("an iterator");
+        let iterator: &mut Iter = self.ebpf.program_mut(name).expect("in the object").try_into().expect("an iterator");
         let link = iterator.attach().map_err(|error| failed(&error))?;
         let link = iterator.take_link(link).map_err(|error| failed(&error))?;
         let mut file = link.into_file().map_err(|error| failed(&error))?;
@@ -366,6 +399,7 @@ fn descriptor(record: &[u8], page_kib: u32) -> Descriptor {
         mode: word(28),
         flags: word(32),
         value_kib: word(36).saturating_mul(page_kib),
+        mapped: word(40),
     }
 }
 
