@@ -227,7 +227,7 @@ def seldom_read_files_follow_their_group(bed: Bed, data: Path, log: Path) -> Non
         with tuner(bed, log):
             process = bed.start([sys.executable, "-c", code, str(few)])
             try:
-                found = wait("most files decided", lambda: events(log, "decision")[80:] and events(log, "decision"))
+                found = wait("most files decided", lambda: events(log, "decision")[80:] and events(log, "decision"), 60)
                 assert all(settled(Path(event["file"]), process.pid, 8)() for event in found[::10]), found[::10]
             finally:
                 process.kill()

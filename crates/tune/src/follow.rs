@@ -42,8 +42,8 @@ enum Place {
     /// It has a value of its own.
     #[default]
     Apart,
-    /// It has the group's value since this trial.
-    Follows(u64),
+    /// It has the group's value by this trial, since this look or soon after.
+    Follows { trial: u64, from: Duration },
     /// It followed, and is to get its own value back; why.
     Leaves(String),
 }
@@ -82,12 +82,12 @@ impl Follower {
     }
 
     pub(crate) fn follows(&self) -> bool {
-        matches!(self.place, Place::Follows(_))
+        matches!(self.place, Place::Follows { .. })
     }
 
     /// It gets the group's value in this trial.
-    pub(crate) fn follow_trial(&mut self, trial: u64) {
-        self.place = Place::Follows(trial);
+    pub(crate) fn follow_trial(&mut self, trial: u64, from: Duration) {
+        self.place = Place::Follows { trial, from };
     }
 
     /// It is to get its own value back.
@@ -142,7 +142,9 @@ fn cost(counts: &Counts, decider: &dyn Decider) -> f64 {
 /// What was read of a file in one look.
 #[derive(Clone, Copy)]
 pub(crate) struct Reads<'a> {
+    /// This look, and the one before it.
     pub(crate) now: Duration,
+    pub(crate) since: Duration,
     pub(crate) counts: &'a Counts,
     pub(crate) verdict: &'a Verdict,
     /// Its value, and its own one.
@@ -183,8 +185,13 @@ impl Leader {
 
     /// Takes in what was read of a file in one look.
     pub(crate) fn note(&mut self, reads: Reads, file: &mut Follower) {
-        let Reads { now, counts, verdict, .. } = reads;
-        if file.follows() {
+        let Reads { now, since, counts, verdict, .. } = reads;
+        // The look in which its value was set has reads from before.
+        let trial = match file.place {
+            Place::Follows { trial, from } if since > from => Some(trial),
+            _ => None,
+        };
+        if trial.is_some() {
             self.gain += reads.gain().max(0.0);
             self.loss += (-reads.gain()).max(0.0);
         }
@@ -194,15 +201,15 @@ impl Leader {
             return;
         }
         let is_random = verdict.class == Class::Random;
-        let Place::Follows(trial) = file.place else {
+        if !file.follows() {
             file.counts = file.counts.plus(*counts);
             file.looks += u32::from(counts.jumps > 0);
             if is_random {
                 file.random = file.random.plus(*counts);
             }
             return;
-        };
-        if trial == self.trial.number && is_random {
+        }
+        if trial == Some(self.trial.number) && is_random {
             // Whether its value could be set was not known before.
             self.trial.before = self.trial.before.plus(std::mem::take(&mut file.random));
             self.trial.after = self.trial.after.plus(*counts);
@@ -254,7 +261,7 @@ impl Leader {
             if self.trial.after.pages == 0 {
                 self.trial.began = now;
             }
-            file.follow_trial(self.trial.number);
+            file.follow_trial(self.trial.number, now);
         }
         takes
     }
@@ -284,7 +291,8 @@ mod tests {
     }
 
     fn reads<'a>(ms: u64, kib: u32, counts: &'a Counts, verdict: &'a Verdict) -> Reads<'a> {
-        Reads { now: at(ms), counts, verdict, kib, own_kib: 128, jump_pages: 8.0 }
+        let since = at(ms.saturating_sub(1));
+        Reads { now: at(ms), since, counts, verdict, kib, own_kib: 128, jump_pages: 8.0 }
     }
 
     fn note(leader: &mut Leader, ms: u64, counts: Counts, file: &mut Follower) {
@@ -310,7 +318,7 @@ mod tests {
 
     impl Follower {
         fn is_in(&self, leader: &Leader) -> bool {
-            self.place == Place::Follows(leader.trial.number)
+            matches!(self.place, Place::Follows { trial, .. } if trial == leader.trial.number)
         }
     }
 
@@ -430,6 +438,22 @@ mod tests {
         assert!(why.starts_with("cost rose from 4.00 to 6.00 pages for each demanded; none"), "{why}");
         assert!(judged(random(100, 320, 10), &[random(60, 72, 36)]).is_none(), "too few to say");
         assert!(judged(random(100, 320, 10), &[runs, random(100, 120, 60)]).is_some(), "runs are no measure");
+    }
+
+    #[test]
+    fn what_was_read_before_a_value_was_set_is_no_loss_and_no_cost() {
+        let verdict = Rule::default().decide(&Features::of(&one(), true)).expect("a verdict");
+        let counts = random(100, 3_200, 100);
+        let reads = |since| Reads { since: at(since), ..reads(2_250, 8, &counts, &verdict) };
+        for (since, left) in [(2_000, false), (2_001, true)] {
+            let mut leader = Leader::new(at(0));
+            let mut follower = file(&mut leader, &[one(), one()]);
+            assert!(takes(&mut leader, 2_000, &mut follower));
+            leader.note(reads(since), &mut follower);
+            assert_eq!(judge(&mut leader, 2_250).is_some(), left, "{since}");
+            assert!(left || judge(&mut leader, 3_100).is_none(), "nor is it what following costs");
+            assert_eq!(leader.trial.after.pages, 0);
+        }
     }
 
     #[test]

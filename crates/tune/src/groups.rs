@@ -35,6 +35,8 @@ pub(crate) struct Groups {
 #[derive(Clone, Copy)]
 pub(crate) struct Look<'a> {
     pub(crate) now: Duration,
+    /// The one before it.
+    pub(crate) since: Duration,
     /// The kernel tells which pages are demanded.
     pub(crate) demands: bool,
     pub(crate) decider: &'a dyn Decider,
@@ -53,6 +55,7 @@ impl Groups {
         if let Some(verdict) = look.decider.decide(&Features::of(counts, look.demands)) {
             let reads = Reads {
                 now: look.now,
+                since: look.since,
                 counts,
                 verdict: &verdict,
                 kib: track.governor.current_kib(),
@@ -66,7 +69,7 @@ impl Groups {
     /// Proposals for the files of groups that turned, but for those that have one of their `own`: files that were not
     /// read just now, where the group reads in order by now, and those that followed it, where they are to leave.
     pub(crate) fn turn(&mut self, look: Look, tracks: &mut HashMap<Key, Track>, own: &HashSet<Key>) -> Vec<Proposed> {
-        let Look { now, demands, decider, bdis } = look;
+        let Look { now, demands, decider, bdis, .. } = look;
         let turned = self.pools.turned(now, demands, decider, IDLE);
         let turned: HashMap<&Group, &Turn> = turned.iter().map(|turn| (&turn.group, turn)).collect();
         let mut found = Vec::new();
@@ -110,7 +113,7 @@ impl Groups {
     /// Proposals for files that agree with their group, which reads at random, but for those that have one of their
     /// `own`.
     pub(crate) fn follow(&mut self, look: Look, tracks: &mut HashMap<Key, Track>, own: &HashSet<Key>) -> Vec<Proposed> {
-        let Look { now, demands, decider, bdis } = look;
+        let Look { now, demands, decider, bdis, .. } = look;
         let mut found = Vec::new();
         if now < self.follow_from {
             return found;

@@ -171,6 +171,7 @@ pub struct Tuner<'a> {
     files: Files,
     bdis: Vec<Bdi>,
     listed: Duration,
+    looked: Duration,
     only: Option<Bdi>,
     tracks: HashMap<Key, Track>,
     groups: Groups,
@@ -242,6 +243,7 @@ impl<'a> Tuner<'a> {
             journal,
             bdis,
             listed: Duration::ZERO,
+            looked: Duration::ZERO,
             only,
             tracks: HashMap::new(),
             groups: Groups::default(),
@@ -314,7 +316,8 @@ impl<'a> Tuner<'a> {
         let mut proposals = Vec::new();
         let demands = self.observer.sight().demands;
         let found = self.sort(now, samples);
-        let look = Look { now, demands, decider: self.decider, bdis: &self.bdis };
+        let since = std::mem::replace(&mut self.looked, now);
+        let look = Look { now, since, demands, decider: self.decider, bdis: &self.bdis };
         for Reads { key, bdi, value, counts, rpcs } in found {
             let track = self.tracks.entry(key).or_insert_with(|| Track::new(now, value));
             if now > track.seen + PAUSE {

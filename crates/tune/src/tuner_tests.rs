@@ -399,7 +399,7 @@ fn proposed_for(mut track: Track, seconds: [u64; 2]) -> [(Vec<u32>, bool); 2] {
     let bdis = bdi::list(&host);
     seconds.map(|seconds| {
         let now = Duration::from_secs(seconds);
-        let look = Look { now, demands: true, decider: &Rule::default(), bdis: &bdis };
+        let look = Look { now, since: now, demands: true, decider: &Rule::default(), bdis: &bdis };
         let found = Groups::default().turn(look, &mut tracks, &HashSet::new());
         let kib = found.into_iter().map(|(_, _, proposal)| proposal.to_kib).collect();
         (kib, Groups::may_forget(&tracks[&key], now))
@@ -409,19 +409,20 @@ fn proposed_for(mut track: Track, seconds: [u64; 2]) -> [(Vec<u32>, bool); 2] {
 #[test]
 fn a_file_that_follows_and_is_not_read_any_more_gets_its_value_back() {
     let mut track = Track::new(Duration::ZERO, 128);
-    track.follower.follow_trial(0);
+    track.follower.follow_trial(0, Duration::ZERO);
     assert_eq!(proposed_for(track, [599, 600]), [(vec![], false), (vec![128], false)]);
 }
 
 #[test]
 fn a_file_that_was_raised_with_its_group_follows_no_more() {
     let mut track = Track::new(Duration::ZERO, 128);
-    track.follower.follow_trial(0);
+    track.follower.follow_trial(0, Duration::ZERO);
     track.governor.changed(Duration::ZERO, 128);
     let key = Key { file: file(0), cgroup: 1, advised: false };
     let mut tracks = HashMap::from([(key, track)]);
     let (_root, host) = host();
-    let look = Look { now: Duration::ZERO, demands: true, decider: &Rule::default(), bdis: &bdi::list(&host) };
+    let now = Duration::ZERO;
+    let look = Look { now, since: now, demands: true, decider: &Rule::default(), bdis: &bdi::list(&host) };
     assert!(Groups::default().turn(look, &mut tracks, &HashSet::new()).is_empty());
     assert!(!tracks[&key].follower.follows() && Groups::may_forget(&tracks[&key], Duration::ZERO));
 }
