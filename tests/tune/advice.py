@@ -60,13 +60,13 @@ def by_madvise_is_respected(bed: Bed, data: Path, log: Path) -> None:
 
 
 def given_later_puts_back(bed: Bed, data: Path, log: Path) -> None:
-    """An owner who gives advice for a mapping when the file has our value gets its own back, and is left alone."""
+    """Who maps with advice what has our value gets its own value back, until the advice is withdrawn."""
     code = (
         "import mmap,os,random,sys,time\n"
-        "fd=os.open(sys.argv[1],0); m=mmap.mmap(fd,0,prot=1); n=len(m)//4096; given=False\n"
+        "fd=os.open(sys.argv[1],0); m=mmap.mmap(fd,0,prot=1); n=len(m)//4096\n"
         "while True:\n"
         " m[random.randrange(n)*4096]; os.pread(fd,4096,random.randrange(n)*4096)\n"
-        " if not given and os.path.exists(sys.argv[2]): m.madvise(mmap.MADV_SEQUENTIAL); given=True\n"
+        " m.madvise(mmap.MADV_SEQUENTIAL if os.path.exists(sys.argv[2]) else mmap.MADV_NORMAL)\n"
     )
     reset(data)
     go = log.with_suffix(".go")
@@ -76,11 +76,13 @@ def given_later_puts_back(bed: Bed, data: Path, log: Path) -> None:
             wait("8 KiB on the open file", settled(data, process.pid, 8))
             go.touch()
             wait("128 KiB again", settled(data, process.pid, 128))
-            found = events(log, "rollback")
+            found = wait("the reason", lambda: events(log, "rollback"))
             assert [(e["from_kib"], e["to_kib"]) for e in found] == [(8, 128)], found
             assert "MADV_SEQUENTIAL" in found[0]["why"], found
             time.sleep(3)
             assert settled(data, process.pid, 128)(), values(data, process.pid)
+            go.unlink()
+            wait("8 KiB once more", settled(data, process.pid, 8))
         finally:
             process.kill()
             process.communicate()

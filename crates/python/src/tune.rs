@@ -183,10 +183,11 @@ pub fn tune_open_files(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Vec
         }
         let all = bdi::list(&host);
         let device = bdi::of_files(&all, file.dev).and_then(|bdi| bdi.value_kib(&host).ok()).unwrap_or(0);
-        Ok((observer.descriptors(&[file])?, device))
+        let mapped = observer.advised(true)?.get(&file).map(|advice| advice.why());
+        Ok((observer.descriptors(&[file])?, device, mapped))
     };
-    let (open, device) = py.detach(look).map_err(refused)?;
-    let advice = |d: &Descriptor| d.advice(device, d.value_kib == device).or_else(|| d.mapping_advice());
+    let (open, device, mapped) = py.detach(look).map_err(refused)?;
+    let advice = |d: &Descriptor| d.advice(device, d.value_kib == device).or(mapped);
     Ok(open.iter().map(|d| (d.process, d.fd, d.value_kib, advice(d))).collect())
 }
 

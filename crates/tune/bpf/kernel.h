@@ -141,7 +141,7 @@ struct vm_area_struct {
 	struct file *vm_file;
 } RELOCATED;
 
-/* vm_flags: the owner gave advice by madvise. src/openfile.rs has the same. */
+/* vm_flags: the owner gave advice by madvise. src/advised.rs has the same. */
 enum { VM_SEQ_READ = 0x8000, VM_RAND_READ = 0x10000 };
 
 struct vm_fault {

@@ -75,17 +75,14 @@ struct {
 	MAP_TYPE(value, u32);
 } wanted SEC(".maps");
 
-/*
- * The open files among those wanted that somebody has mapped with advice by madvise. Where it is full, advice is not
- * seen. Emptied after each look, since another open file may come to the same place.
- */
+/* vm_flags of files that somebody has mapped with advice by madvise; control group and reader of the key are 0. */
 struct {
 	MAP_NUMBER(type, MAP_HASH);
-	MAP_NUMBER(max_entries, MAPPED_MAX);
+	MAP_NUMBER(max_entries, ADVISED_MAX);
 	MAP_NUMBER(map_flags, MAP_NO_PREALLOC);
-	MAP_TYPE(key, u64);
+	MAP_TYPE(key, struct key);
 	MAP_TYPE(value, u32);
-} mapped SEC(".maps");
+} advised SEC(".maps");
 
 /* Device to observe, as in dev_t; 0: all. */
 const volatile u32 only_dev = 0;
@@ -105,6 +102,15 @@ ALWAYS_INLINE u64 *note_place(u64 note)
 	u32 at = note & (NOTES - 1);
 
 	return map_find(&notes, &at);
+}
+
+ALWAYS_INLINE void count_lost(void)
+{
+	u32 zero = 0;
+	u64 *count = map_find(&lost, &zero);
+
+	if (count)
+		(*count)++;
 }
 
 ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode)
@@ -150,9 +156,7 @@ ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode)
 	}
 	if (cell && map_put(&files, &key, cell, MAP_NEW_ONLY) == 0)
 		return map_find(&files, &key);
-	u64 *count = map_find(&lost, &zero);
-	if (count)
-		(*count)++;
+	count_lost();
 	return 0;
 }
 
@@ -369,14 +373,6 @@ int nothing(u64 *ctx)
 	return 0;
 }
 
-ALWAYS_INLINE u32 *find_wanted(struct file *file, struct key *key)
-{
-	key->inode = file->f_inode->i_ino;
-	key->dev = file->f_inode->i_sb->s_dev;
-	return map_find(&wanted, key);
-}
-
-/* Before the descriptors: which open files are mapped with advice. */
 SEC("iter/task_vma")
 int mappings(struct bpf_iter__task_vma *ctx)
 {
@@ -384,16 +380,19 @@ int mappings(struct bpf_iter__task_vma *ctx)
 	struct key key = {};
 	struct file *file;
 	u32 advice;
-	u64 at;
 
 	if (!vma)
 		return 0;
 	advice = vma->vm_flags & (VM_SEQ_READ | VM_RAND_READ);
 	file = vma->vm_file;
-	if (!advice || !file || !find_wanted(file, &key))
+	if (!advice || !file)
 		return 0;
-	at = (u64)file;
-	map_put(&mapped, &at, &advice, 0);
+	key.inode = file->f_inode->i_ino;
+	key.dev = file->f_inode->i_sb->s_dev;
+	if (only_dev && key.dev != only_dev)
+		return 0;
+	if (map_put(&advised, &key, &advice, 0))
+		count_lost();
 	return 0;
 }
 
@@ -404,13 +403,13 @@ int descriptors(struct bpf_iter__task_file *ctx)
 	struct task_struct *task = ctx->task;
 	struct open_file out = {};
 	struct key key = {};
-	u64 at = (u64)file;
-	u32 *advice;
 
 	/* Threads share their process's descriptors. */
 	if (!file || !task || task->pid != task->tgid)
 		return 0;
-	if (!find_wanted(file, &key))
+	key.inode = file->f_inode->i_ino;
+	key.dev = file->f_inode->i_sb->s_dev;
+	if (!map_find(&wanted, &key))
 		return 0;
 	out.inode = key.inode;
 	out.dev = key.dev;
@@ -420,9 +419,6 @@ int descriptors(struct bpf_iter__task_file *ctx)
 	out.mode = file->f_mode;
 	out.flags = file->f_flags;
 	out.ra_pages = file->f_ra.ra_pages;
-	advice = map_find(&mapped, &at);
-	if (advice)
-		out.mapped = *advice;
 	seq_put(ctx->meta->seq, &out, sizeof(out));
 	return 0;
 }

@@ -14,7 +14,7 @@ enum {
 	HOT = 64,	/* files on each CPU that are found without a search */
 	MISSED_MAX = 4096,	/* events of others after which one of these makes room */
 	NOTES = 1024,	/* a power of two */
-	MAPPED_MAX = 65536,	/* open files that are mapped with advice, in one look */
+	ADVISED_MAX = 65536,	/* files that are mapped with advice */
 };
 
 /*
@@ -50,8 +50,6 @@ struct open_file {
 	u32 mode;	/* f_mode: advice shows here */
 	u32 flags;	/* f_flags: O_DIRECT */
 	u32 ra_pages;
-	u32 mapped;	/* vm_flags of a mapping with advice by madvise, or 0 */
-	u32 zero;
 };
 
 #endif

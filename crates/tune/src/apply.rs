@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use crate::advised::Advised;
 use crate::bdi::{Bdi, of_files};
 use crate::error::Result;
 use crate::event::Event;
@@ -18,7 +19,7 @@ use crate::putback;
 use crate::tuner::Track;
 
 /// A file that cannot be set is looked at again after this long.
-pub(crate) const AGAIN: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_secs(10);
 /// Files that were opened since are looked for so often, or less where looking takes long.
 const REFRESH: Duration = Duration::from_secs(2);
 /// Looking may take one part of so many.
@@ -34,6 +35,7 @@ pub(crate) struct Context<'a> {
     pub(crate) names: &'a mut Names,
     pub(crate) bdis: &'a [Bdi],
     pub(crate) tracks: &'a mut HashMap<Key, Track>,
+    pub(crate) advised: &'a Advised,
     pub(crate) dry_run: bool,
 }
 
@@ -72,21 +74,13 @@ impl Key {
     }
 }
 
-/// What the journal says of an open file that has the value that we gave it.
-fn noted<'a>(journal: &'a Journal, bounds: &Bounds, d: &Descriptor) -> Option<&'a FileEntry> {
-    journal.files.iter().find(|f| {
-        (f.process, f.fd, f.inode) == (d.process, d.fd, d.file.inode)
-            && bounded(bounds, &f.knob, f.written_kib) == d.value_kib
-    })
-}
-
 /// The descriptors that may be set, or why none may.
 fn settable<'a>(
     open: &'a [Descriptor],
     key: Key,
     device_kib: u32,
     original_kib: u32,
-    journal: &Journal,
+    context: &Context,
     bounds: &Bounds,
 ) -> std::result::Result<Vec<&'a Descriptor>, String> {
     let mine: Vec<&Descriptor> = open.iter().filter(|d| key.is_of(d)).collect();
@@ -95,32 +89,19 @@ fn settable<'a>(
     }
     let advice = |d: &Descriptor| {
         // Ours as long as it has the value that we gave it: the owner may have advised since.
-        let plain = d.value_kib == device_kib || noted(journal, bounds, d).is_some();
-        d.advice(device_kib, plain).or_else(|| d.advice(original_kib, plain)).or_else(|| d.mapping_advice())
+        let ours = context.journal.files.iter().any(|f| {
+            (f.process, f.fd, f.inode) == (d.process, d.fd, d.file.inode)
+                && bounded(bounds, &f.knob, f.written_kib) == d.value_kib
+        });
+        let plain = ours || d.value_kib == device_kib;
+        d.advice(device_kib, plain).or_else(|| d.advice(original_kib, plain))
     };
     let free: Vec<&Descriptor> = mine.iter().copied().filter(|d| advice(d).is_none()).collect();
     if free.is_empty() || key.advised {
-        return Err(mine.iter().find_map(|d| advice(d)).unwrap_or("its owner gave advice").to_owned());
+        let mapped = context.advised.get(&key.file).map(|advice| advice.why());
+        return Err(mine.iter().find_map(|d| advice(d)).or(mapped).unwrap_or("its owner gave advice").to_owned());
     }
     Ok(free)
-}
-
-/// The descriptors that have a value of ours and whose owner has given advice by madvise since, each with the value
-/// from before.
-fn advised_since(
-    open: &[Descriptor],
-    key: Key,
-    journal: &Journal,
-    bounds: &Bounds,
-) -> Option<(&'static str, Vec<Change>)> {
-    let advised = open.iter().filter(|d| key.is_of(d) && d.mapping_advice().is_some());
-    let changes: Vec<Change> = advised
-        .filter_map(|d| Some((d, noted(journal, bounds, d)?.original_kib)))
-        .filter(|(d, kib)| d.value_kib != *kib)
-        .map(|(d, kib)| Change { descriptor: d.clone(), kib })
-        .collect();
-    let why = changes.first()?.descriptor.mapping_advice()?;
-    Some((why, changes))
 }
 
 /// A file that is about to be set.
@@ -185,7 +166,7 @@ impl Files {
         for (bdi, key, proposal) in proposals {
             let device_kib = bdi.value_kib(context.host).unwrap_or(0);
             let original_kib = originals(&bdi.name).unwrap_or(device_kib);
-            let free = settable(&open, key, device_kib, original_kib, context.journal, &self.bounds);
+            let free = settable(&open, key, device_kib, original_kib, context, &self.bounds);
             let track = context.tracks.get_mut(&key).expect("proposed just now");
             let mut event = Event {
                 from_kib: Some(track.governor.current_kib()),
@@ -196,11 +177,7 @@ impl Files {
             let free = match free {
                 Ok(free) => free,
                 Err(reason) => {
-                    if open.iter().any(|d| key.is_of(d) && d.mapping_advice().is_some()) {
-                        track.advised(now);
-                    } else {
-                        track.refused(now, AGAIN);
-                    }
+                    track.refused(now, AGAIN);
                     // Files that leave their group may have been closed since, and then need nothing.
                     if track.follower.leaves().is_none() && track.is_news(&reason) {
                         event.kind = "skip";
@@ -288,7 +265,8 @@ impl Files {
         for (key, track) in context.tracks.iter() {
             let governor = &track.governor;
             let Some(bdi) = of_files(context.bdis, key.file.dev) else { continue };
-            if key.advised || now >= track.seen + REFRESH || decided(&bdi.name) {
+            let is_advised = key.advised || context.advised.contains_key(&key.file);
+            if is_advised || now >= track.seen + REFRESH || decided(&bdi.name) {
                 continue;
             }
             // The device may have another value by now than the file had when we first saw it.
@@ -308,27 +286,13 @@ impl Files {
         }
         let files: Vec<FileId> = wanted.keys().map(|key| key.file).collect();
         let open = context.observer.descriptors(&files)?;
-        let (mut tried, mut events) = (Vec::new(), Vec::new());
+        let mut tried = Vec::new();
         let mut batches: HashMap<String, Vec<Change>> = HashMap::new();
         for (key, (bdi, kib)) in wanted {
             let device_kib = bdi.value_kib(context.host).unwrap_or(0);
             let original_kib = originals(&bdi.name).unwrap_or(device_kib);
-            let free = settable(&open, key, device_kib, original_kib, context.journal, &self.bounds);
+            let free = settable(&open, key, device_kib, original_kib, context, &self.bounds);
             let track = context.tracks.get_mut(&key).expect("it was wanted");
-            if let Some((why, back)) = advised_since(&open, key, context.journal, &self.bounds) {
-                let (descriptor, kib) = (back[0].descriptor.clone(), back[0].kib);
-                let mut event = Event {
-                    from_kib: Some(descriptor.value_kib),
-                    to_kib: Some(kib),
-                    applied: true,
-                    ..Event::note("rollback", bdi.target(), why)
-                };
-                name(context.names, &mut event, Some(&descriptor), key, &mounts(context.host, "self"));
-                events.push(event);
-                batches.entry(bdi.knob(context.host)).or_default().extend(back);
-                *track = Track::new(now, kib);
-                track.advised(now);
-            }
             let known = std::mem::replace(&mut track.corrected, true);
             let Ok(free) = free else { continue };
             if !known {
@@ -347,6 +311,7 @@ impl Files {
             let changes = changes.into_iter();
             batches.entry(knob).or_default().extend(changes.map(|d| Change { descriptor: d.clone(), kib }));
         }
+        let mut events = Vec::new();
         let unset = carry_out(context, &mut self.bounds, &batches, &mut events)?;
         let mut news: HashMap<String, String> = HashMap::new();
         for (key, knob, of) in tried {

@@ -77,9 +77,6 @@ impl Groups {
             let Some(bdi) = of_files(bdis, key.file.dev).filter(|_| !key.advised && !own.contains(key)) else {
                 continue;
             };
-            if std::mem::take(&mut track.is_newly_advised) {
-                self.pools.forget(&group_of(bdi, *key));
-            }
             let turn = turned.get(&group_of(bdi, *key));
             if track.follower.follows() {
                 if let Some(why) = turn.and_then(|turn| turn.undone.as_ref()) {

@@ -4,6 +4,7 @@
 //! A tuner has three parts. The observer turns events into the features of one window, the model turns features into a
 //! level of the ladder, and the setter applies the level's value. The arithmetic is in the core (`core/tune.h`).
 
+pub mod advised;
 mod apply;
 pub mod bdi;
 pub mod device;

@@ -22,9 +22,6 @@ pub(crate) const MODE_RANDOM: u32 = 0x1000;
 /// f_mode: the owner advised NOREUSE (from 6.3 on).
 const MODE_NOREUSE: u32 = 0x0080_0000;
 const FLAG_DIRECT: u32 = 0o40_000;
-/// vm_flags: the owner advised by madvise.
-const VM_SEQ_READ: u32 = 0x8000;
-const VM_RAND_READ: u32 = 0x1_0000;
 
 /// A file, as the kernel numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -73,22 +70,9 @@ pub struct Descriptor {
     pub flags: u32,
     /// The value now.
     pub value_kib: u32,
-    /// vm_flags of a mapping of this open file that has advice (`madvise`), or 0.
-    pub mapped: u32,
 }
 
 impl Descriptor {
-    /// What the owner of a mapping advised, which leaves the open file's value as it is. The two share it.
-    pub fn mapping_advice(&self) -> Option<&'static str> {
-        if self.mapped & VM_RAND_READ != 0 {
-            Some("its owner mapped it with MADV_RANDOM")
-        } else if self.mapped & VM_SEQ_READ != 0 {
-            Some("its owner mapped it with MADV_SEQUENTIAL")
-        } else {
-            None
-        }
-    }
-
     /// Why we leave this file alone, if there is a reason. SEQUENTIAL advice shows as twice the device's value.
     pub fn advice(&self, device_kib: u32, set_by_us: bool) -> Option<&'static str> {
         if self.mode & MODE_RANDOM != 0 {
@@ -316,7 +300,6 @@ mod tests {
             mode: 0x1f,
             flags: 0,
             value_kib: 128,
-            mapped: 0,
         }
     }
 

@@ -70,11 +70,6 @@ impl Pools {
         pool.seen = now;
     }
 
-    /// What was counted of a group is no longer true of it: it begins anew.
-    pub(crate) fn forget(&mut self, group: &Group) {
-        self.0.remove(group);
-    }
-
     /// Takes in what was read of one file in a look.
     pub(crate) fn note(&mut self, group: &Group, reads: Reads, file: &mut Follower) {
         if let Some(pool) = self.0.get_mut(group) {

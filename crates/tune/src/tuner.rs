@@ -6,17 +6,19 @@
 //! nobody has seen yet shall neither read 64 MiB for a page nor scan with 8 KiB.
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use crate::apply::{AGAIN, Files, Key};
+use crate::advised::{Advised, forbids, put_back};
+use crate::apply::{Files, Key};
 use crate::bdi::{self, Bdi, Kind};
 use crate::device::Rivals;
 use crate::devices::{Devices, Moves};
 use crate::error::Result;
 use crate::event::Event;
 use crate::follow::Follower;
-use crate::govern::{Governor, Proposal, WINDOW};
-use crate::groups::{Groups, Look};
+use crate::govern::{Governor, WINDOW};
+use crate::groups::{Groups, Look, Proposed};
 use crate::host::Host;
 use crate::journal::{Journal, Lock};
 use crate::mounts::Dev;
@@ -103,10 +105,6 @@ pub(crate) struct Track {
     pub(crate) corrected: bool,
     /// It is read again after a rest of `ANOTHER`. It may have been opened since: the next look at descriptors tells.
     pub(crate) rested: bool,
-    /// Its owner mapped it with advice. Until then what is read of it says nothing of other files.
-    pub(crate) advised_until: Duration,
-    /// That was just found: what was read of it before has been counted.
-    pub(crate) is_newly_advised: bool,
     pub(crate) follower: Follower,
 }
 
@@ -115,29 +113,13 @@ impl Track {
     pub(crate) fn new(now: Duration, kib: u32) -> Track {
         let governor = Governor::new(now, kib);
         let follower = Follower::default();
-        Track {
-            governor,
-            seen: now,
-            skipped: None,
-            corrected: false,
-            rested: false,
-            advised_until: Duration::ZERO,
-            is_newly_advised: false,
-            follower,
-        }
+        Track { governor, seen: now, skipped: None, corrected: false, rested: false, follower }
     }
 
     /// A proposal could not be carried out. It may come again after a while.
     pub(crate) fn refused(&mut self, now: Duration, wait: Duration) {
         self.governor.refused(now, wait);
         self.follower.refused();
-    }
-
-    /// Its owner mapped it with advice: it is left alone for a while. Looking for advice again takes a window after that.
-    pub(crate) fn advised(&mut self, now: Duration) {
-        self.is_newly_advised = now >= self.advised_until;
-        self.advised_until = now + 2 * AGAIN;
-        self.refused(now, AGAIN);
     }
 
     /// True where this reason for leaving the file alone has not just been told. From now on it has.
@@ -313,11 +295,12 @@ impl<'a> Tuner<'a> {
             }
         }
         let mut events = self.devices.look(now, &mut self.journal, &self.bdis);
-        let mut proposals = Vec::new();
         let demands = self.observer.sight().demands;
-        let found = self.sort(now, samples);
+        let advised = self.observer.advised(false)?;
+        let found = self.sort(now, samples, &advised);
         let since = std::mem::replace(&mut self.looked, now);
         let look = Look { now, since, demands, decider: self.decider, bdis: &self.bdis };
+        let mut proposals = put_back(&advised, now, look.bdis, &self.tracks);
         for Reads { key, bdi, value, counts, rpcs } in found {
             let track = self.tracks.entry(key).or_insert_with(|| Track::new(now, value));
             if now > track.seen + PAUSE {
@@ -326,8 +309,7 @@ impl<'a> Tuner<'a> {
             let has_rested = now > track.seen + ANOTHER;
             track.rested |= has_rested;
             track.seen = now;
-            let is_advised = key.advised || now < track.advised_until;
-            if bdi.kind != Kind::Nfs && !is_advised {
+            if bdi.kind != Kind::Nfs && !key.advised {
                 self.groups.add(look, &bdi, key, value, &counts, track);
             }
             track.governor.note_rpcs(&rpcs);
@@ -337,7 +319,7 @@ impl<'a> Tuner<'a> {
             let class = track.governor.class();
             let kib = if key.advised { 0 } else { track.governor.current_kib() };
             self.decider.note(now, &FileReads { file: key.file, class, kib, rpcs });
-            if let Some(class) = class.filter(|_| !is_advised) {
+            if let Some(class) = class.filter(|_| !key.advised) {
                 self.devices.count(&bdi.name, class, counts.added);
             }
             if let Some(proposal) = proposal {
@@ -356,7 +338,7 @@ impl<'a> Tuner<'a> {
             let following = self.groups.follow(look, &mut self.tracks, &own);
             let (begun, any) = (Instant::now(), !following.is_empty());
             proposals.extend(following);
-            events.extend(self.set_files(now, proposals)?);
+            events.extend(self.set_files(now, proposals, advised)?);
             if any {
                 self.groups.note_took(now, begun.elapsed());
             }
@@ -383,7 +365,7 @@ impl<'a> Tuner<'a> {
     }
 
     /// What is to be tuned: the samples of each file together, but apart those with a value of the owner's.
-    fn sort(&mut self, now: Duration, samples: &[Sample]) -> Vec<Reads> {
+    fn sort(&mut self, now: Duration, samples: &[Sample], mapped: &Advised) -> Vec<Reads> {
         let Options { rivals, backoff, .. } = self.options;
         let mut found: HashMap<Key, Reads> = HashMap::new();
         for sample in samples {
@@ -393,7 +375,8 @@ impl<'a> Tuner<'a> {
             }
             let Some(value) = self.devices.value_of(&self.host, &bdi, now, rivals, backoff) else { continue };
             let original = self.devices.original_kib(&bdi.name).unwrap_or(value);
-            let advised = self.files.is_advised(sample.reader, sample.file, value, original, &self.journal);
+            let advised = mapped.contains_key(&sample.file)
+                || self.files.is_advised(sample.reader, sample.file, value, original, &self.journal);
             let key = Key { file: sample.file, cgroup: sample.cgroup, advised };
             let (counts, rpcs) = (Counts::default(), Rpcs::default());
             let reads = found.entry(key).or_insert(Reads { key, bdi, value, counts, rpcs });
@@ -420,9 +403,13 @@ impl<'a> Tuner<'a> {
     }
 
     /// Sets open files of every device for which there are proposals, and files that were opened since.
-    fn set_files(&mut self, now: Duration, proposals: Vec<(Bdi, Key, Proposal)>) -> Result<Vec<Event>> {
+    fn set_files(&mut self, now: Duration, proposals: Vec<Proposed>, advised: Rc<Advised>) -> Result<Vec<Event>> {
+        let advised = if proposals.is_empty() { advised } else { self.observer.advised(true)? };
         let is_decided = |name: &str| self.devices.is_decided(name, now);
-        let (held, free): (Vec<_>, Vec<_>) = proposals.into_iter().partition(|(bdi, ..)| is_decided(&bdi.name));
+        let may_not = |(bdi, key, proposal): &Proposed| {
+            is_decided(&bdi.name) || forbids(&advised, *key, proposal, &self.tracks[key])
+        };
+        let (held, free): (Vec<_>, Vec<_>) = proposals.into_iter().partition(may_not);
         for (_, key, _) in held {
             self.tracks.get_mut(&key).expect("just stepped").refused(now, WINDOW);
         }
@@ -433,6 +420,7 @@ impl<'a> Tuner<'a> {
             names: &mut self.names,
             bdis: &self.bdis,
             tracks: &mut self.tracks,
+            advised: &advised,
             dry_run: self.options.dry_run,
         };
         let originals = |name: &str| self.devices.original_kib(name);

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests the tuner with readers that are made up.
 
+use std::cell::RefCell;
+
 use super::*;
+use crate::advised::MapAdvice;
 use crate::journal::FileEntry;
 use crate::observe::{Reader, Sight};
 use crate::openfile::{Descriptor, FileId};
@@ -25,8 +28,7 @@ impl Observer for Readers {
     }
     fn descriptors(&mut self, _: &[FileId]) -> Result<Vec<Descriptor>> {
         let value_kib = std::mem::replace(&mut self.plain_kib, 8);
-        let plain =
-            Descriptor { file: FILE, cgroup: 1, process: 100, fd: 3, mode: 0x1f, flags: 0, value_kib, mapped: 0 };
+        let plain = Descriptor { file: FILE, cgroup: 1, process: 100, fd: 3, mode: 0x1f, flags: 0, value_kib };
         let advised = Descriptor { process: 101, value_kib: 256, ..plain.clone() };
         Ok(vec![plain, advised])
     }
@@ -126,7 +128,7 @@ fn a_file_that_cannot_be_set_is_told_once_and_not_as_set() {
     let (pipe, _end) = std::io::pipe().expect("a pipe");
     let file = FileId { dev: DEV, inode: rustix::fs::fstat(&pipe).expect("its number").st_ino };
     let fd = u32::try_from(pipe.as_raw_fd()).expect("positive");
-    let open = Descriptor { file, cgroup: 1, process, fd, mode: 0x1f, flags: 0, value_kib: 128, mapped: 0 };
+    let open = Descriptor { file, cgroup: 1, process, fd, mode: 0x1f, flags: 0, value_kib: 128 };
     let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
     let mut observer = Refusing(sight, open);
     let options = Options { scope: Scope::Files, ..Options::default() };
@@ -218,6 +220,8 @@ fn a_value_of_ours_is_no_advice() {
 struct Database {
     sight: Sight,
     open: Vec<Descriptor>,
+    /// Files that are mapped with advice, and whether only a look `soon` finds them.
+    advised: Rc<RefCell<(Advised, bool)>>,
 }
 
 impl Observer for Database {
@@ -230,6 +234,10 @@ impl Observer for Database {
     fn descriptors(&mut self, files: &[FileId]) -> Result<Vec<Descriptor>> {
         let of_them = self.open.iter_mut().filter(|d| files.contains(&d.file));
         Ok(of_them.map(|d| Descriptor { value_kib: std::mem::replace(&mut d.value_kib, 8), ..d.clone() }).collect())
+    }
+    fn advised(&mut self, soon: bool) -> Result<Rc<Advised>> {
+        let (advised, only_soon) = &*self.advised.borrow();
+        Ok(Rc::new(if soon || !only_soon { advised.clone() } else { Advised::new() }))
     }
     fn lost(&self) -> Result<u64> {
         Ok(0)
@@ -246,10 +254,10 @@ fn decisions_on_a_database(looks: u64, value_kib: u32, each: impl Fn(u64, &mut R
     host.replace("/sys/class/bdi/8:0/read_ahead_kb", &value_kib.to_string()).expect("written");
     let open = |k: u32| {
         let file = FileId { dev: DEV, inode: 1000 + u64::from(k) };
-        Descriptor { file, cgroup: 1, process: 100, fd: k, mode: 0x1f, flags: 0, value_kib, mapped: 0 }
+        Descriptor { file, cgroup: 1, process: 100, fd: k, mode: 0x1f, flags: 0, value_kib }
     };
     let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
-    let mut observer = Database { sight, open: (0..=1000).map(open).collect() };
+    let mut observer = Database { sight, open: (0..=1000).map(open).collect(), advised: Rc::default() };
     let options = Options { dry_run: true, ..Options::default() };
     let rule = Rule::default();
     let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
@@ -299,20 +307,30 @@ fn files_that_are_read_too_seldom_follow_their_group() {
 }
 
 /// What is decided on file 1000, which is read at random all the time, and on eight others, which are read at random now
-/// and then from its third second on.
-fn decisions_beside(mapped: u32) -> (Vec<Event>, Vec<Event>) {
+/// and then from the third second on. From look `from` on, file 1000 is mapped with advice, which maybe only a look
+/// `soon` finds.
+fn decisions_beside(from: u64, only_soon: bool) -> (Vec<Event>, Vec<Event>) {
     let (_root, host) = host();
-    let open = |k: u64| {
-        let mapped = if k == 1000 { mapped } else { 0 };
-        Descriptor { file: file(k), cgroup: 1, process: 100, fd: 3, mode: 0x1f, flags: 0, value_kib: 128, mapped }
+    let open = |k: u64| Descriptor {
+        file: file(k),
+        cgroup: 1,
+        process: 100,
+        fd: u32::try_from(k).expect("small"),
+        mode: 0x1f,
+        flags: 0,
+        value_kib: 128,
     };
     let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
-    let mut observer = Database { sight, open: (0..8).chain([1000]).map(open).collect() };
+    let advised = Rc::new(RefCell::new((Advised::new(), only_soon)));
+    let mut observer = Database { sight, open: (0..8).chain([1000]).map(open).collect(), advised: advised.clone() };
     let options = Options { dry_run: true, ..Options::default() };
     let rule = Rule::default();
     let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
     let mut events = Vec::new();
     for look in 4..60 {
+        if look == from {
+            advised.borrow_mut().0.insert(file(1000), MapAdvice::Random);
+        }
         let read = |k, n| Sample { file: file(k), ..random(Reader::Own, n, 32) };
         let samples = [read(1000, 200), read(look % 8, 1)];
         let samples = if look < 12 { &samples[..1] } else { &samples };
@@ -329,13 +347,25 @@ fn a_file_that_is_mapped_with_advice_is_left_alone_and_says_nothing_of_others() 
         assert!(following.peek().is_some(), "{events:?}");
         following.all(|event| event.why.contains(", 4 demands"))
     };
-    let (own, others) = decisions_beside(0);
+    let (own, others) = decisions_beside(100, false);
     assert_eq!(own[0].kind, "decision");
     assert!(!alone(&others), "{others:?}");
-    let (own, others) = decisions_beside(0x1_0000);
+    let (own, others) = decisions_beside(4, false);
     assert_eq!(kinds(&own), ["skip"], "{own:?}");
-    assert!(own[0].why.starts_with("left alone, its owner mapped it with MADV_RANDOM"), "{}", own[0].why);
+    assert!(own[0].why.starts_with("left alone, it is mapped with MADV_RANDOM"), "{}", own[0].why);
     assert!(alone(&others), "{others:?}");
+    let (own, _) = decisions_beside(4, true);
+    assert!(own.is_empty(), "{own:?}");
+}
+
+#[test]
+fn a_file_that_is_mapped_with_advice_later_gets_its_value_back() {
+    let (own, _) = decisions_beside(6, false);
+    let mut told: Vec<_> = own.iter().map(|e| (e.kind, e.from_kib, e.to_kib)).collect();
+    told.sort_unstable();
+    let back = ("rollback", Some(8), Some(128));
+    assert_eq!(told, [("decision", Some(128), Some(8)), back, ("skip", Some(128), Some(128))], "{own:?}");
+    assert!(own.iter().any(|event| event.why == "it is mapped with MADV_RANDOM"), "{own:?}");
 }
 
 /// How many files followed, and how many then left.

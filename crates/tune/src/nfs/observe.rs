@@ -3,8 +3,10 @@
 //! sends.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::time::Instant;
 
+use crate::advised::Advised;
 #[cfg(not(feature = "bpf"))]
 use crate::error::Error;
 use crate::error::Result;
@@ -110,6 +112,10 @@ impl Observer for NfsObserver {
 
     fn descriptors(&mut self, files: &[FileId]) -> Result<Vec<Descriptor>> {
         self.pages.descriptors(files)
+    }
+
+    fn advised(&mut self, soon: bool) -> Result<Rc<Advised>> {
+        self.pages.advised(soon)
     }
 
     #[cfg(feature = "bpf")]

@@ -4,15 +4,17 @@
 //! The programs sit on tracepoints; those that the running kernel lacks are left out and named in `Sight`. Fields are
 //! found by the kernel's own type information, so one object serves 6.1 to 6.18.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use aya::maps::{HashMap as BpfHashMap, MapData, PerCpuArray, PerCpuHashMap};
 use aya::programs::{BtfTracePoint, FEntry, FExit, Iter};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
+use crate::advised::{Advised, MapAdvice};
 use crate::error::{Error, Result};
 use crate::mounts::Dev;
 use crate::nfs::rpc::Rpcs;
@@ -45,10 +47,6 @@ const FUNCTIONS: [(&str, &str, &str); 6] = [
 const DEMANDS: [&str; 3] = ["get_pages", "map_pages", "fault"];
 /// Files that nobody read for so long are forgotten.
 const IDLE: Duration = Duration::from_secs(30);
-/// Files that are remembered as mapped.
-const MAPPED_MAX: usize = 65_536;
-/// Bytes of `struct open_file`.
-const OPEN_FILE: usize = 48;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C)]
@@ -84,6 +82,19 @@ unsafe impl Pod for Hot {}
 const HOT: u32 = 64;
 /// Files in one question for descriptors: `FILES_MAX` of readahead.h.
 const WANTED_MAX: usize = 4096;
+/// All mappings are walked through so often, or less where that takes long: one part in so many of the time.
+const WALK: Duration = Duration::from_secs(2);
+const WALK_SHARE: u32 = 1000;
+/// And one part in so many where a file is about to be set.
+const WALK_SHARE_SOON: u32 = 20;
+
+/// Files that are mapped with advice, as the last walk found them.
+#[derive(Default)]
+struct Walk {
+    ended: Option<Instant>,
+    took: Duration,
+    found: Rc<Advised>,
+}
 
 /// A file in `files`, all CPUs together.
 struct Known {
@@ -98,8 +109,8 @@ pub struct Bpf {
     known: HashMap<Key, Known>,
     /// By place and CPU.
     hot: HashMap<(u32, usize), (Key, Counts)>,
-    /// Files that were read through mappings, where advice on these can be seen: that takes a walk through all mappings.
-    mapped: Option<HashSet<FileId>>,
+    /// None where the kernel does not show mappings.
+    walk: Option<Walk>,
     page_kib: u32,
 }
 
@@ -240,9 +251,9 @@ impl Bpf {
         if let Err(error) = &loaded {
             sight.limits.push(not_seen("advice by madvise", &[refused(causes(error))]));
         }
-        let mapped = loaded.is_ok().then(HashSet::new);
+        let walk = loaded.is_ok().then(Walk::default);
         let page_kib = u32::try_from(rustix::param::page_size() / 1024).expect("a small number");
-        Bpf { ebpf, sight, known: HashMap::new(), hot: HashMap::new(), mapped, page_kib }
+        Bpf { ebpf, sight, known: HashMap::new(), hot: HashMap::new(), walk, page_kib }
     }
 
     /// Forgets files that nobody reads any more, so that the map has room.
@@ -300,9 +311,6 @@ impl Observer for Bpf {
             processes.sort_unstable();
             processes.dedup();
             let file = FileId { dev: Dev::from_kernel(key.dev), inode: key.inode };
-            if let Some(mapped) = self.mapped.as_mut().filter(|mapped| counts.faults > 0 && mapped.len() < MAPPED_MAX) {
-                mapped.insert(file);
-            }
             let reader = match key.reader {
                 0 => Reader::Own,
                 ADVISED => Reader::Advised,
@@ -322,6 +330,18 @@ impl Observer for Bpf {
                 found.extend(self.holders(some)?);
             }
         }
+        Ok(found)
+    }
+
+    fn advised(&mut self, soon: bool) -> Result<Rc<Advised>> {
+        let Some(Walk { ended, took, found }) = &self.walk else { return Ok(Rc::default()) };
+        let pause = if soon { *took * WALK_SHARE_SOON } else { WALK.max(*took * WALK_SHARE) };
+        if ended.is_some_and(|ended| ended.elapsed() < pause) {
+            return Ok(found.clone());
+        }
+        let begun = Instant::now();
+        let found = Rc::new(self.mapped_with_advice()?);
+        self.walk = Some(Walk { ended: Some(Instant::now()), took: begun.elapsed(), found: found.clone() });
         Ok(found)
     }
 
@@ -345,45 +365,45 @@ impl Bpf {
         for key in &keys {
             map.insert(key, 1, 0).map_err(|error| refused(format!("too many files at once: {error}")))?;
         }
-        // Without observations nobody knows which files are mapped.
-        let any = |mapped: &HashSet<FileId>| !self.sight.files || wanted.iter().any(|file| mapped.contains(file));
-        let is_mapped = self.mapped.as_ref().is_some_and(any);
-        let listed = self.list(is_mapped);
+        let listed = self.iterate("descriptors");
         let mut map: BpfHashMap<_, Key, u32> =
             BpfHashMap::try_from(self.ebpf.map_mut("wanted").expect("in the object")).expect("its key and value");
         for key in &keys {
             let _ = map.remove(key);
         }
         let page_kib = self.page_kib;
-        Ok(listed?.chunks_exact(OPEN_FILE).map(|record| descriptor(record, page_kib)).collect())
+        Ok(listed?.chunks_exact(40).map(|record| descriptor(record, page_kib)).collect())
     }
 
-    /// Runs the iterator over all open files of all processes, where wanted after the one over all mappings, which finds
-    /// those with advice.
-    fn list(&mut self, with_mappings: bool) -> Result<Vec<u8>> {
-        if with_mappings {
-            self.iterate("mappings")?;
+    fn mapped_with_advice(&mut self) -> Result<Advised> {
+        self.iterate("mappings")?;
+        let map = self.ebpf.map_mut("advised").expect("in the object");
+        let mut map: BpfHashMap<_, Key, u32> = BpfHashMap::try_from(map).expect("its key and value");
+        let noted: Vec<(Key, u32)> = map.iter().flatten().collect();
+        for (key, _) in &noted {
+            let _ = map.remove(key);
         }
-        let listed = self.iterate("descriptors");
-        let map = self.ebpf.map_mut("mapped").expect("in the object");
-        let mut map: BpfHashMap<_, u64, u32> = BpfHashMap::try_from(map).expect("its key and value");
-        let noted: Vec<u64> = map.keys().flatten().collect();
-        for at in noted {
-            let _ = map.remove(&at);
-        }
-        listed
+        let file = |key: Key| FileId { dev: Dev::from_kernel(key.dev), inode: key.inode };
+        Ok(noted.into_iter().map(|(key, flags)| (file(key), MapAdvice::of_flags(flags))).collect())
     }
 
-    /// What an iterator writes.
+    /// What an iterator over all processes writes.
     fn iterate(&mut self, name: &str) -> Result<Vec<u8>> {
-        let failed = |error: &dyn std::error::Error| refused(format!("open files cannot be listed: {}", causes(error)));
+        let failed =
+            |error: &dyn std::error::Error| refused(format!("{name} of processes cannot be listed: {}", causes(error)));
         let iterator: &mut Iter = self.ebpf.program_mut(name).expect("in the object").try_into().expect("an iterator");
         let link = iterator.attach().map_err(|error| failed(&error))?;
         let link = iterator.take_link(link).map_err(|error| failed(&error))?;
         let mut file = link.into_file().map_err(|error| failed(&error))?;
         let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes).map_err(|error| failed(&error))?;
-        Ok(bytes)
+        loop {
+            match file.read_to_end(&mut bytes) {
+                Ok(_) => return Ok(bytes),
+                // It has gone through a million without writing, and goes on.
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(failed(&error)),
+            }
+        }
     }
 }
 
@@ -399,7 +419,6 @@ fn descriptor(record: &[u8], page_kib: u32) -> Descriptor {
         mode: word(28),
         flags: word(32),
         value_kib: word(36).saturating_mul(page_kib),
-        mapped: word(40),
     }
 }
 

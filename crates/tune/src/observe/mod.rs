@@ -14,6 +14,9 @@ pub use bpf::{Bpf, EventCost, event_cost};
 #[cfg(feature = "bpf")]
 pub(crate) use bpf::{causes, not_seen, refused};
 
+use std::rc::Rc;
+
+use crate::advised::Advised;
 use crate::error::{Error, Result};
 use crate::mounts::Dev;
 use crate::nfs::rpc::Rpcs;
@@ -68,6 +71,12 @@ pub trait Observer {
     fn look(&mut self) -> Result<Vec<Sample>>;
     /// The open files that are these files.
     fn descriptors(&mut self, files: &[FileId]) -> Result<Vec<Descriptor>>;
+    /// Files that somebody has mapped with advice. Looking walks through all mappings, and is done when enough time has
+    /// passed since; less is enough where a file is about to be set, `soon`.
+    fn advised(&mut self, soon: bool) -> Result<Rc<Advised>> {
+        let _ = soon;
+        Ok(Rc::default())
+    }
     /// Events that could not be counted, since the start.
     fn lost(&self) -> Result<u64>;
 }
