@@ -39,7 +39,7 @@ cargo build --release --locked --quiet -p linnet-study --example effect
 out=$(empty "$out")
 fit_when_recorded "$out" &
 fitter=$!
-tests/vm/vmlab run --kernel "$kernel" --virtual-time --smp 1 --mem 4096 --timeout 7200 --out "$out" --console "$out/console" -- \
+tests/vm/vmlab run --kernel "$kernel" --virtual-time --smp 1 --mem 8192 --timeout 7200 --out "$out" --console "$out/console" -- \
 	tests/vm/effect-guest.sh "$modules" "$rounds" "$file_rounds" "$reads" "$file_reads" "$learn" "$scale" \
 	$((rate / scale)) $((writes / scale)) "$filesystems" "$preset" || status=$?
 kill $fitter 2>/dev/null || true
