@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from linnet import Trace, TraceError
 from linnet.cli import app, dm_plan
 from linnet.dm import DmError, guard, record, status
+from linnet.dm.plan import Run
 from linnet.dm.table import POLICIES, Table, parse
 from typer.testing import CliRunner
 
@@ -135,6 +136,76 @@ def test_a_dry_run_needs_no_devices(linnet) -> None:
         assert done.returncode == 0, done.stderr
         assert done.stdout
     assert linnet("dm", "policy", "vol", "oracle", "--dry-run").returncode == 1
+
+
+def test_a_missing_device_does_not_stop_the_checks_of_the_others(
+    host: FakeHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def said(*words: str) -> str:
+        return " ".join(dm("create", "vol", *words, "--policy", "baseline", "--dry-run").stderr.split())
+
+    assert "would be refused" not in said(host.a, "/dev/nope")
+    assert f"no difference was found between {host.a} and {host.b}:" in said(host.a, "/dev/nope", host.b)
+    changed = host.drive("/dev/nvme2n1", data=b"x")
+    assert "would be refused" in said(host.a, "/dev/nope", changed)
+    empty = host.drive("/dev/sr0", 0)
+    assert f"would be refused: {empty} has size 0" in said(empty, "/dev/nope")
+    host.mount(host.a, "/data")
+    assert f"would be refused: {host.a} is mounted on /data" in said(host.a, "/dev/nope")
+    # Nor does one that cannot be opened.
+    busy = host.busy
+
+    def denied(path: str) -> bool:
+        if path == host.b:
+            raise DmError(f"{path}: Permission denied")
+        return busy(path)
+
+    monkeypatch.setattr(host, "busy", denied)
+    told = said(host.b, host.a)
+    assert f"{host.b}: Permission denied; whether it would be refused was not checked" in told
+    assert f"{host.a} is mounted on /data" in told
+
+
+def test_an_absent_device_twice(host: FakeHost) -> None:
+    for other in ("/dev/nope", "/dev/./nope"):
+        told = dm("create", "vol", "/dev/nope", other, "--policy", "baseline", "--dry-run").stderr
+        assert f"would be refused: {other} and /dev/nope are the same device" in " ".join(told.split())
+    told = dm("create", "vol", "/dev/nope", "/dev/nope2", "--policy", "baseline", "--dry-run").stderr
+    assert "would be refused" not in told
+
+
+def test_printed_commands_are_inert_but_for_our_own_substitution() -> None:
+    hostile = ["$(echo ran)", "`echo ran`", 'a"; echo ran; "', "a'b", "$HOME", "\\", "~", "#x"]
+
+    def pasted(command: Run) -> list[str]:
+        done = subprocess.run(["/bin/sh", "-c", str(command)], capture_output=True, text=True, check=True)
+        return done.stdout.split("\n")[:-1]
+
+    printf = ["printf", "%s\\n"]
+    assert pasted(Run([*printf, *hostile])) == hostile
+    ours = "$(echo 42)"
+    assert pasted(Run([*printf, *(f"{word} {ours} {word}" for word in hostile)], ours)) == [
+        f"{word} 42 {word}" for word in hostile
+    ]
+
+
+def test_a_name_that_a_shell_would_run_is_refused(host: FakeHost) -> None:
+    for words in (("status",), ("trust",), ("status", "--json"), ("create",), ("export-trace", "-o", "x")):
+        for dry in ((), ("--dry-run",)):
+            devices = [host.a] if words == ("create",) else []
+            for name in ("$(id)", "a;id", ""):
+                said = refused(host, *words, name, *devices, *dry)
+                assert "cannot be a device's name" in said, (words, name)
+
+
+def test_dry_runs_of_questions_have_the_same_json(host: FakeHost) -> None:
+    asked, told = "dmsetup status --target linnet vol", "dmsetup message vol 0 trust K GENERATION"
+    rest = {"dry_run": True, "warnings": [], "refusals": [], "notes": []}
+    assert json.loads(dm("status", "vol", "--dry-run", "--json").stdout) == {"steps": [asked], **rest}
+    assert json.loads(dm("trust", "vol", "--dry-run", "--json").stdout) == {"steps": [asked, told], **rest}
+    assert dm("status", "vol", "--dry-run").stdout.splitlines() == [asked]
+    assert dm("trust", "vol", "--dry-run").stdout.splitlines() == [asked, told]
+    assert host.ran == []
 
 
 def test_the_smallest_device_gives_the_size(host: FakeHost) -> None:
@@ -362,6 +433,49 @@ def test_a_trace_of_each_replica(host: FakeHost, tmp_path: Path) -> None:
     (host.tracing / "events").mkdir(parents=True)
     with pytest.raises(DmError, match="modprobe"):
         dm("export-trace", "-o", out)
+
+
+def test_a_dry_run_of_an_export_from_a_file_writes_nothing(host: FakeHost, tmp_path: Path) -> None:
+    saved, out = tmp_path / "saved.txt", tmp_path / "new/out"
+    saved.write_text(
+        " fio-9 [000] ..s1. 1.000001: linnet_io: dev=253:1 id=0x1 replica=0 leg=259:0 op=read offset=0 size=4096 "
+        "arrived_ns=1000 latency_ns=500 error=0\n"
+    )
+    said = dm("export-trace", "--from", saved, "-o", out, "--dry-run").stderr
+    assert str(saved) in said and str(out) in said
+    assert not out.parent.exists()
+    # Without --dry-run the same words write.
+    dm("export-trace", "--from", saved, "-o", out)
+    assert os.listdir(out) == ["dm-1.0.parquet"]
+
+
+def test_an_export_looks_the_name_up_before_it_records(
+    host: FakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record, "record", lambda *_: pytest.fail("recorded"))
+    out = tmp_path / "out"
+    with pytest.raises(DmError, match="no minor number"):
+        dm("export-trace", "vlo", "-o", out)
+    assert not out.exists()
+    host.ran.clear()
+    # The name becomes part of file names.
+    assert "cannot be a device's name" in refused(host, "export-trace", "../vol", "-o", out)
+
+
+def test_a_failed_export_leaves_no_empty_directory(host: FakeHost, tmp_path: Path) -> None:
+    saved, out = tmp_path / "saved.txt", tmp_path / "new/out"
+    with pytest.raises(DmError, match="tracefs"):
+        dm("export-trace", "-o", out)
+    assert not out.parent.exists()
+    saved.write_text("no trace\n")
+    for words in (("--from", saved), ("--from", tmp_path / "absent")):
+        assert CliRunner().invoke(app, ["dm", "export-trace", *map(str, words), "-o", str(out)]).exit_code != 0
+        assert not out.parent.exists()
+    # A directory that was there stays.
+    out.mkdir(parents=True)
+    with pytest.raises(DmError, match="tracefs"):
+        dm("export-trace", "-o", out)
+    assert out.is_dir()
 
 
 def test_help_shows_examples(linnet) -> None:

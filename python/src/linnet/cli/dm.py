@@ -6,7 +6,8 @@ from __future__ import annotations
 import json as json_text
 import shutil
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -159,10 +160,11 @@ def show_status(
     Example: [bold]linnet dm status vol --watch 1[/]
     """
     machine = dm_plan.host()
+    if dry_run:
+        dm_plan.carry_out(machine, Plan([dm_plan.question(name)]), dry_run, json)
+        return
     while True:
-        found = dm_plan.ask(machine, name, dry_run)
-        if dry_run:
-            return
+        found = dm_plan.ask(machine, name)
         if json and watch:
             print(json_text.dumps(found), flush=True)
         elif json:
@@ -265,6 +267,20 @@ def remove(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
     dm_plan.carry_out(machine, plan_remove(machine, name, dry_run), dry_run, json)
 
 
+@contextmanager
+def directory(path: Path) -> Iterator[None]:
+    """A directory for what is written; if that fails, what was made for it and is still empty goes again."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for one in missing:
+                one.rmdir()
+        raise
+
+
 def export_trace(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Directory for one Parquet file per replica.", show_default=False)
@@ -290,18 +306,24 @@ def export_trace(
     [bold]linnet fit --trace traces/vol.0.parquet --out m.linnet[/]
     """
     machine = dm_plan.host()
-    if saved is None:
-        if dry_run:
-            print("\n".join(record.commands(machine, seconds, decisions is not None)))
-            return
-        if not machine.is_root():
-            raise DmError("recording needs root; --from FILE reads a saved trace")
-    elif decisions is not None:
+    if name is not None:
+        tables.check_device_name(name)
+    if saved is not None and decisions is not None:
         raise DmError(
             "--decisions records decisions; a trace given with --from either has them already or cannot get them"
         )
-    out.mkdir(parents=True, exist_ok=True)
-    with Bars() as bars, ExitStack() as stack:
+    if dry_run:
+        if saved is None:
+            print("\n".join(record.commands(machine, seconds, decisions is not None)))
+        else:
+            warn(f"{saved} would be split into one trace per replica in {out}")
+        return
+    if saved is None and not machine.is_root():
+        raise DmError("recording needs root; --from FILE reads a saved trace")
+    # A mistyped name is found now, and not after minutes of recording.
+    only = None if name is None else record.minor(machine, name)
+    with directory(out), ExitStack() as stack:
+        bars = stack.enter_context(Bars())
         source = saved
         if source is None:
             text = stack.enter_context(record.record(machine, seconds, out, bars, decisions is not None))
@@ -311,8 +333,9 @@ def export_trace(
                 with whole_file(decisions, follow=False) as file:
                     shutil.copyfileobj(text, file)
         trace = load(source, format, bars)
-    if lost := trace.skipped.get("lost events"):
-        warn(f"{lost:,} events were lost: the kernel's buffer was too small for this load")
-    written = record.split(trace, None if name is None else record.minor(machine, name), name, out)
+        stack.close()  # the bars and the text
+        if lost := trace.skipped.get("lost events"):
+            warn(f"{lost:,} events were lost: the kernel's buffer was too small for this load")
+        written = record.split(trace, only, name, out)
     for path, count in written:
         console.print(f"{path}: {count:,} records")

@@ -143,13 +143,15 @@ def perform(machine: Host, step: Step) -> None:
         machine.run(step.words)
 
 
-def ask(machine: Host, name: str | None, dry_run: bool) -> dict[str, Any]:
+def question(name: str | None) -> Run:
+    """What asks for the status of one device or of all."""
+    return Run(["dmsetup", "status", "--target", "linnet", *([] if name is None else [tables.check_device_name(name)])])
+
+
+def ask(machine: Host, name: str | None) -> dict[str, Any]:
     """The status of one device or of all, by name."""
-    words = ["dmsetup", "status", "--target", "linnet", *([name] if name else [])]
-    if dry_run:
-        print(Run(words))
-        return {}
-    found = {device: status.parse(line) for device, line in status.per_device(machine.run(words), name).items()}
+    said = machine.run(question(name).words)
+    found = {device: status.parse(line) for device, line in status.per_device(said, name).items()}
     if name is not None and not found:
         raise DmError(f"{name}: no device of the target linnet; `dmsetup ls --target linnet` lists them")
     for one in found.values():

@@ -12,6 +12,7 @@ from linnet.cli.dm_plan import DryRun, Examined, Hedge, Models, Name, PolicyName
 from linnet.cli.options import AsJson
 from linnet.cli.output import console, print_json
 from linnet.dm import DmError, volume
+from linnet.dm.plan import Plan, Run
 
 
 def adopt(
@@ -79,11 +80,12 @@ def trust(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
     Example: [bold]linnet dm trust vol[/]
     """
     machine = dm_plan.host()
-    # The generations come first: what happens after them makes the kernel refuse them.
-    found = dm_plan.ask(machine, name, dry_run)
     if dry_run:
-        print(f"dmsetup message {name} 0 trust K GENERATION")
+        told = Run(["dmsetup", "message", name, "0", "trust", "K", "GENERATION"])
+        dm_plan.carry_out(machine, Plan([dm_plan.question(name), told]), dry_run, json)
         return
+    # The generations come first: what happens after them makes the kernel refuse them.
+    found = dm_plan.ask(machine, name)
     if not machine.is_root():
         raise DmError("needs root; --dry-run prints the commands")
     replicas = found[name]["replicas"]

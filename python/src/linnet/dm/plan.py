@@ -6,7 +6,8 @@ from __future__ import annotations
 import hashlib
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -39,10 +40,18 @@ class Run:
     """A command."""
 
     words: list[str]
+    substitution: str | None = None
+    """What the shell is to fill in where a word has this text, such as a length. Everything else is inert when pasted.
+    """
+
+    def _quoted(self, word: str) -> str:
+        if self.substitution is None or self.substitution not in word:
+            return shlex.quote(word)
+        around = [re.sub(r'[\\"$`]', r"\\\g<0>", piece) for piece in word.split(self.substitution)]
+        return f'"{self.substitution.join(around)}"'
 
     def __str__(self) -> str:
-        # A length that the shell is to fill in stands in double quotes.
-        return " ".join(f'"{word}"' if "$(" in word else shlex.quote(word) for word in self.words)
+        return " ".join(map(self._quoted, self.words))
 
 
 @dataclass(frozen=True)
@@ -158,15 +167,10 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     _check(wish)
     plan = Plan()
     devices = _look_up(host, wish.devices, plan, dry_run)
-    if len(devices) == len(wish.devices):
-        try:
-            _guard(host, wish, devices, plan)
-        except (DmError, OSError) as error:
-            if not dry_run:
-                raise
-            plan.warnings.append(f"{error}; whether it would be refused was not checked")
+    _guard(host, wish, devices, plan, dry_run)
     known = len(devices) == len(wish.devices)
-    length = _length(devices, plan) if known else f"$(blockdev --getsz {wish.devices[0]})"
+    filled_in = None if known else f"$(blockdev --getsz {shlex.quote(wish.devices[0])})"
+    length = filled_in or _length(devices, plan)
     models: list[str | None] = [install_model(plan, host, file) for file in wish.models]
     if not models and wish.policy in ("linnos", "linnet-best"):
         without = "is baseline" if wish.policy == "linnos" else "goes by average latencies alone"
@@ -186,9 +190,8 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     if not host.module_loaded():
         plan.steps.append(Run(["modprobe", "dm-linnet"]))
     read_only = wish.read_only or len(wish.devices) > 1
-    plan.steps.append(
-        Run(["dmsetup", "create", wish.name, *(["--readonly"] if read_only else []), "--table", table.line()])
-    )
+    words = ["dmsetup", "create", wish.name, *(["--readonly"] if read_only else []), "--table", table.line()]
+    plan.steps.append(Run(words, filled_in))
     return plan
 
 
@@ -257,30 +260,65 @@ def _length(devices: list[Device], plan: Plan) -> int:
             f"{least.path} is the smallest and gives the size, {least.size_bytes / 1e9:.1f} GB; "
             f"what {', '.join(larger)} {'has' if len(larger) == 1 else 'have'} beyond stays unused"
         )
-    if least.size_bytes == 0:
-        plan.refusals.append(f"{least.path} has size 0: is a medium inserted?")
     return least.size_bytes // SECTOR
 
 
-def _guard(host: Host, wish: Wish, devices: list[Device], plan: Plan) -> None:
-    same = guard.same_twice(host, devices)
+@contextmanager
+def _tolerated(plan: Plan, dry_run: bool) -> Iterator[None]:
+    """Let a check that cannot be made end a real run, and give a warning in a dry run."""
+    try:
+        yield
+    except (DmError, OSError) as error:
+        if not dry_run:
+            raise
+        plan.warnings.append(f"{error}; whether it would be refused was not checked")
+
+
+def _named_twice(paths: list[str]) -> list[str]:
+    """Devices that are one by their paths alone."""
+    return [
+        f"{path} and {other} are the same device"
+        for i, path in enumerate(paths)
+        for other in paths[:i]
+        if Path(path) == Path(other)
+    ]
+
+
+def _guard(host: Host, wish: Wish, devices: list[Device], plan: Plan, dry_run: bool) -> None:
+    """Check the devices that are there; in a dry run some of those wished for may be absent."""
+    there = {one.path for one in devices}
+    same = _named_twice([path for path in wish.devices if path not in there])
+    with _tolerated(plan, dry_run):
+        same += guard.same_twice(host, devices)
+        plan.warnings += guard.shared_disks(host, devices) if not same else []
     plan.refusals += same
-    plan.warnings += guard.shared_disks(host, devices) if not same else []
+    examined = []
     for one in devices:
-        plan.refusals += guard.in_use(host, one)
+        if one.size_bytes == 0:
+            plan.refusals.append(f"{one.path} has size 0: is a medium inserted?")
+        with _tolerated(plan, dry_run):
+            plan.refusals += guard.in_use(host, one)
+            examined.append(one)
     # Nothing is read from devices that are in use: what they hold is changing.
     if plan.refusals:
         return
-    if len(devices) > 1:
-        if wish.trust_identical:
-            plan.warnings.append("that the replicas hold the same bytes was not checked")
-        elif differ := guard.difference(host, devices, min(one.size_bytes for one in devices)):
-            plan.refusals.append(
-                f"{differ}: they are not replicas of one volume. To make a writable volume of empty drives, use --md; "
-                "--trust-identical skips this check"
-            )
-        else:
-            size = min(one.size_bytes for one in devices)
-            plan.notes.append(f"no difference was found between the replicas: {guard.compared(size)}")
+    if len(wish.devices) > 1 and wish.trust_identical:
+        plan.warnings.append("that the replicas hold the same bytes was not checked")
+    elif len(examined) > 1:
+        with _tolerated(plan, dry_run):
+            _compare(host, wish, examined, plan)
     for path in wish.overwrite:
         plan.refusals.append(f"--overwrite-data-on {path}: nothing would be written to this device; omit the option")
+
+
+def _compare(host: Host, wish: Wish, devices: list[Device], plan: Plan) -> None:
+    size = min(one.size_bytes for one in devices)
+    if differ := guard.difference(host, devices, size):
+        plan.refusals.append(
+            f"{differ}: they are not replicas of one volume. To make a writable volume of empty drives, use --md; "
+            "--trust-identical skips this check"
+        )
+    else:
+        all_of_them = len(devices) == len(wish.devices)
+        between = "the replicas" if all_of_them else " and ".join(one.path for one in devices)
+        plan.notes.append(f"no difference was found between {between}: {guard.compared(size)}")

@@ -18,7 +18,7 @@ MIRROR_GONE = (
     "the mirror of --log (`log` in a table) is gone, since it could lose acknowledged writes: use --md, a volume above "
     "md raid1; docs/guide/dm.md says how to move the data"
 )
-DEVICE_NAME = re.compile(r"[A-Za-z0-9#+.:=@_-]{1,127}")
+DEVICE_NAME = re.compile(r"[A-Za-z0-9#+.:=@_][A-Za-z0-9#+.:=@_-]{0,126}")
 
 
 def check_policy(name: str) -> str:
