@@ -106,6 +106,18 @@ def write_icpe(folder: Path) -> None:
     write_csv(folder / "icpe-tenants.csv", lines, NEEDED["icpe-tenants"])
 
 
+def write_iocost(folder: Path, **fields: object) -> None:
+    """Four levels of one drive; ``fields`` are of the second."""
+    folder.mkdir(exist_ok=True)
+    lines = []
+    for level in range(4):
+        row: dict[str, object] = dict.fromkeys(NEEDED["iocost-qos"], 1000.0)
+        row |= {"model": "M", "family": "F", "result": "r", "run": f"r/{level}", "prot_ok": 1, "throttle_off": 0}
+        row |= {"vrate_max": 25.0 * (level + 1), "lat_imp_mean": 0.5}
+        lines.append(row | fields if level == 1 else row)
+    write_csv(folder / "iocost-qos.csv", lines, NEEDED["iocost-qos"])
+
+
 def write_csv(path: Path, rows: list[dict], columns: tuple[str, ...]) -> None:
     """A CSV file with these columns."""
     text = [",".join(columns), *(",".join(str(row[name]) for name in columns) for row in rows)]

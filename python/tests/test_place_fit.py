@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from linnet.place import container, moments
+from linnet.place import container, fitting, moments
 from linnet.place.check import Checker
 from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.confidence import CONFIDENCES, parts
-from linnet.place.fitted import TARGETS, PlacementModel, read_model, to_bytes
-from linnet.place.fitting import fit_model
+from linnet.place.fitted import MOST_FACTOR, TARGETS, PlacementModel, read_model, to_bytes
+from linnet.place.fitting import fit_model, model_file
+from linnet.place.judge import LEVELS, Question
 from linnet.place.label import Cache
 from linnet.place.observations import observe
 from linnet.place.slo import Tenant
@@ -136,6 +137,17 @@ def test_quantiles_do_not_cross(model: PlacementModel) -> None:
         assert values == sorted(values)
 
 
+def test_more_reads_than_the_sheet_has_are_not_predicted(model: PlacementModel) -> None:
+    drive = model.drives[next(iter(DRIVES))]
+    most = drive.sheet["rnd_read_iops"]
+    for share, known in ((0.4, True), (0.6, False)):
+        reader = tenant("reader", share * most, 0.0)
+        answer = model.predict([drive], [reader], [[reader]])[0]
+        assert all(
+            math.isfinite(answer[f"read_{name}"].value) == known for name in ("latency_p99_us", "bandwidth_mean")
+        )
+
+
 def test_a_drive_that_nobody_measured_is_less_certain(model: PlacementModel) -> None:
     new = Drive("new", "N", {"rnd_write_iops": 100_000.0, "rnd_read_iops": 800_000.0})
     known, strange = (
@@ -219,6 +231,37 @@ def test_every_damaged_file_is_refused(model: PlacementModel, tmp_path: Path) ->
         path.write_bytes(good[:size])
         with pytest.raises(ValueError, match=r"m\.linnet"):
             read_model(path)
+
+
+def test_factors_are_no_logarithms(model: PlacementModel, tmp_path: Path) -> None:
+    path = tmp_path / "m.linnet"
+    wide = replace(model, new_factor=np.full(len(TARGETS), 120.0))
+    path.write_bytes(model_file(wide))
+    assert read_model(path).new_factor.tolist() == wide.new_factor.tolist()
+    new = Drive("new", "N", {"rnd_write_iops": 100_000.0, "rnd_read_iops": 800_000.0})
+    widest = replace(model, new_factor=np.full(len(TARGETS), MOST_FACTOR))
+    for one in widest.predict([new], [VICTIM], [[]])[0].values():
+        assert 0 <= one.low90 <= one.value <= one.high90 < math.inf
+
+
+def test_a_model_that_no_reader_takes_is_not_written(model: PlacementModel) -> None:
+    with pytest.raises(ValueError, match=r"not written.*read_latency_mean_us: the factors of its intervals"):
+        model_file(replace(model, known_factor=np.full(len(TARGETS), 2 * MOST_FACTOR)))
+
+
+def test_one_drive_makes_a_model_that_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_ssdiq(tmp_path, ("a0",), repeats=1)
+    rows = observe(tmp_path, TARGETS)["ssdiq"]
+    rows = rows.take(rows.inputs["load"] <= 40_000)
+
+    def factors(question: Question, *_: object) -> np.ndarray:
+        known = question.split == "unseen-load"
+        return np.linspace(1.0, 60.0, len(LEVELS))[:, None] if known else np.full((len(LEVELS), 1), math.nan)
+
+    monkeypatch.setattr(fitting, "interval_factors", factors)
+    path = tmp_path / "m.linnet"
+    path.write_bytes(model_file(fit_model(rows, 42, lambda done: None)))
+    assert set(read_model(path).new_factor) == {600.0}
 
 
 @pytest.mark.parametrize(

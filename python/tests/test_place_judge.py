@@ -109,6 +109,19 @@ def test_coverage_is_as_uncertain_as_its_few_drive_models() -> None:
     assert judging.blocks_drawn(np.array([True] * 9 + [False]), np.array(["a"] * 9 + ["b"], dtype=object)) == (0.0, 1.0)
 
 
+def test_one_block_has_no_interval_of_its_coverage() -> None:
+    assert judging.blocks_drawn(np.arange(10) < 9, np.array(["a"] * 10, dtype=object)) == (None, None)
+
+
+def test_drives_that_probes_use_up_are_named(mixes: Observations, drives: Observations) -> None:
+    few = drives.take((drives.inputs["load"] <= 30_000) | (drives.labels["drive"] == "b0"))
+    few = few.take(np.isin(few.labels["drive"], ["a0", "b0", "c0"]))
+    row = judged(few, "unseen-drive", "linnet", 3)
+    assert row["untried"] == ["a0", "c0"] and row["n"] > 0
+    with pytest.raises(ValueError, match="no load is left to try after 15 probes of each of a0, b0, c0; ask for fewer"):
+        judged(few, "unseen-drive", "linnet", 15)
+
+
 def test_the_first_probe_measures_capacity_and_no_outcome_is_seen_before(drives: Observations) -> None:
     tried = drives.take(drives.labels["model"] == "D")
     model = open_loop.OpenLoop()
@@ -199,6 +212,25 @@ def test_the_command_has_a_row_for_each_target_and_model(tmp_path: Path, linnet)
     refused = linnet("place", "judge", "--data", tmp_path, "--split", "unseen-drive")
     assert refused.returncode == 1 and "cannot answer unseen-drive" in refused.stderr
     assert linnet("place", "judge", "--data", tmp_path, "--model", "oracle").returncode == 2
+
+
+@pytest.mark.slow
+def test_the_command_says_what_it_left_out_and_what_it_cannot_know(tmp_path: Path, linnet) -> None:
+    write_ssdiq(tmp_path, ("a0",), repeats=1)
+    path = tmp_path / "ssdiq-threads-1.csv"
+    lines = path.read_text().splitlines()
+    fields = lines[1].split(",")
+    fields[lines[0].split(",").index("read_p99_us")] = ""
+    path.write_text("\n".join([lines[0], ",".join(fields), *lines[2:]]) + "\n")
+    asked = ("place", "judge", "--data", tmp_path, "--split", "unseen-load", "--model", "weighted-mean", "--seeds", 1)
+    done = linnet(*asked, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["dropped"] == {"data": {"ssdiq": {"read_p99_us is empty": 1}}, "train": {}}
+    for row in found["rows"]:
+        assert row["coverage90"] > 0 and row["coverage90_low"] is None and row["coverage90_high"] is None
+    done = linnet(*asked)
+    assert "rows of ssdiq left out: 1 because read_p99_us is empty" in " ".join(done.stdout.split())
 
 
 @pytest.mark.slow

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Readers of measured co-location, and the observations that come of them."""
 
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from linnet.place.observations import observe
+from linnet.place.observations import observe, together
 from linnet.place.tables import read_tables
-from place_tables import DRIVES, LOADS, WRITERS, write_icpe, write_ssdiq
+from place_tables import DRIVES, LOADS, WRITERS, write_icpe, write_iocost, write_ssdiq
 
 
 def test_minutes_of_the_victim_know_the_loads_of_all(tmp_path: Path) -> None:
@@ -75,3 +77,160 @@ def test_a_run_must_have_all_its_tenants(tmp_path: Path) -> None:
     path.write_text("\n".join(lines[:-1]) + "\n")
     with pytest.raises(ValueError, match="neighbours is 32, but 31 have rows"):
         observe(tmp_path)
+
+
+def change(path: Path, row: int, **fields: object) -> None:
+    """Set fields of one row of a CSV file; row 1 is the first below the header."""
+    lines = path.read_text().splitlines()
+    names, values = lines[0].split(","), lines[row].split(",")
+    for name, value in fields.items():
+        values[names.index(name)] = str(value)
+    lines[row] = ",".join(values)
+    path.write_text("\n".join(lines) + "\n")
+
+
+WRITERS_OF = {"ssdiq": write_ssdiq, "icpe": write_icpe, "iocost": write_iocost}
+
+
+@pytest.mark.parametrize(
+    ("file", "row", "column", "value"),
+    [
+        ("ssdiq-drives.csv", 2, "rnd_write_iops", "0"),
+        ("ssdiq-drives.csv", 1, "rnd_read_iops", "inf"),
+        ("ssdiq-threads-1.csv", 3, "off_write_iops", ""),
+        ("ssdiq-threads-1.csv", 3, "off_write_iops", "-5"),
+        ("ssdiq-threads-1.csv", 3, "off_read_iops", "inf"),
+        ("ssdiq-threads-1.csv", 3, "write_iops", "NaN"),
+        ("ssdiq-threads-1.csv", 3, "bs_bytes", "0"),
+        ("ssdiq-threads-1.csv", 3, "bs_bytes", "1e300"),
+        ("ssdiq-threads-1.csv", 3, "tenant", "0.5"),
+        ("ssdiq-threads-1.csv", 3, "rate_iops", ""),
+        ("ssdiq-threads-1.csv", 8, "read_p99_us", "0"),
+        ("ssdiq-threads-1.csv", 8, "read_p99_us", "-3"),
+        ("ssdiq-threads-1.csv", 8, "read_p99_us", "1e300"),
+        ("icpe-tenants.csv", 4, "iops", ""),
+        ("icpe-tenants.csv", 4, "iodepth", "-1"),
+        ("icpe-tenants.csv", 4, "bs_kib", "inf"),
+        ("icpe-tenants.csv", 1, "clat_p99_us", ""),
+        ("iocost-qos.csv", 2, "vrate_max", ""),
+        ("iocost-qos.csv", 2, "vrate_max", "inf"),
+        ("iocost-qos.csv", 2, "prot_read_p99_mean_us", "0"),
+        ("iocost-qos.csv", 2, "throttle_off", "2"),
+        ("iocost-qos.csv", 2, "model_rbps", "-1"),
+    ],
+)
+def test_a_number_that_cannot_be_measured_is_refused(
+    tmp_path: Path, file: str, row: int, column: str, value: str
+) -> None:
+    WRITERS_OF[file.partition("-")[0]](tmp_path)
+    observe(tmp_path)
+    change(tmp_path / file, row, **{column: value})
+    said = "empty" if value in ("", "NaN") else f"{float(value):g}"
+    with pytest.raises(ValueError, match=rf"{file}: row {row}: {column} is {said.replace('+', '.')}; it must be a"):
+        observe(tmp_path)
+
+
+def test_a_writer_without_reads_has_no_latency_to_refuse(tmp_path: Path) -> None:
+    write_ssdiq(tmp_path)
+    change(tmp_path / "ssdiq-threads-1.csv", 2, read_p99_us=0, read_p99_9_us="")
+    assert not observe(tmp_path)["ssdiq"].dropped
+
+
+def test_a_part_twice_and_a_part_that_is_not_read_are_refused(tmp_path: Path) -> None:
+    write_ssdiq(tmp_path)
+    path = tmp_path / "ssdiq-threads-1.csv"
+    packed = tmp_path / "ssdiq-threads-1.csv.zst"
+    packed.write_bytes(pa.compress(path.read_bytes(), "zstd", asbytes=True))
+    with pytest.raises(ValueError, match=r"ssdiq-threads-1\.csv and ssdiq-threads-1\.csv\.zst"):
+        observe(tmp_path)
+    packed.unlink()
+    (tmp_path / "ssdiq-cells.csv").write_text("other\n1\n")
+    (tmp_path / "ssdiq-threads.md").write_text("notes")
+    observe(tmp_path)
+    for name in ("ssdiq-threads-2.csv.gz", "ssdiq-threads_2.csv", "ssdiq-threads-2.CSV"):
+        (tmp_path / name).write_bytes(b"")
+        with pytest.raises(ValueError, match=f"{name}: named like a part of ssdiq-threads, but not read"):
+            observe(tmp_path)
+        (tmp_path / name).unlink()
+
+
+def repeat(path: Path, row: int) -> int:
+    """Append a row again; its number."""
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines, lines[row]]) + "\n")
+    return len(lines)
+
+
+@pytest.mark.parametrize(
+    ("write", "file", "row", "key"),
+    [
+        (write_ssdiq, "ssdiq-threads-1.csv", 9, "drive a0, run 10-0, tenant 1, t_end_s 120"),
+        (write_ssdiq, "ssdiq-drives.csv", 1, "drive a0"),
+        (write_icpe, "icpe-tenants.csv", 3, "run 4K/none/1, tenant 1"),
+        (write_iocost, "iocost-qos.csv", 2, "run r/1"),
+    ],
+)
+def test_a_row_that_is_there_already_is_refused(
+    tmp_path: Path, write: Callable[[Path], None], file: str, row: int, key: str
+) -> None:
+    write(tmp_path)
+    last = repeat(tmp_path / file, row)
+    place = f"{tmp_path / file}: row"
+    with pytest.raises(ValueError, match=f"{place} {last}: {key} is also in {place} {row}, the same row"):
+        observe(tmp_path)
+
+
+def test_two_sheets_of_one_drive_are_refused(tmp_path: Path) -> None:
+    write_ssdiq(tmp_path)
+    path = tmp_path / "ssdiq-drives.csv"
+    change(path, repeat(path, 1), rnd_write_iops=5)
+    with pytest.raises(ValueError, match=r"row 5: drive a0 is also in .*row 1, with another rnd_write_iops"):
+        observe(tmp_path)
+
+
+def test_rows_that_are_left_out_are_counted_by_reason(tmp_path: Path) -> None:
+    write_ssdiq(tmp_path)
+    path = tmp_path / "ssdiq-threads-1.csv"
+    whole = len(observe(tmp_path)["ssdiq"])
+    change(path, 1, read_p50_us="", read_p99_us="")
+    change(path, 8, read_p99_us="")
+    rows = observe(tmp_path)["ssdiq"]
+    assert len(rows) == whole - 2
+    assert rows.dropped == {"read_p50_us is empty": 1, "read_p99_us is empty": 1}
+    assert rows.joined(rows).dropped["read_p99_us is empty"] == 2
+
+    for number, (fields, why) in enumerate(
+        [
+            ({"prot_ok": ""}, "prot_ok is empty"),
+            ({"prot_ok": 0}, "prot_ok is 0"),
+            ({"lat_imp_mean": ""}, "lat_imp_mean is empty"),
+        ]
+    ):
+        write_iocost(tmp_path / str(number), **fields)
+        runs = observe(tmp_path / str(number))["iocost"]
+        assert (len(runs), runs.dropped) == (3, {why: 1})
+
+
+def test_folders_whose_drives_are_called_alike_are_not_merged(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    write_ssdiq(one, ("a0", "b0"))
+    write_ssdiq(two, ("a0",), noise=0.02)
+    places = [(str(one), observe(one)["ssdiq"]), (str(two), observe(two)["ssdiq"])]
+    assert len(together(places)) == sum(len(rows) for _, rows in places)
+    with pytest.raises(ValueError, match=f"{two}: the minute to 60 s of run a0.* is also in {one}"):
+        shutil.copy(one / "ssdiq-threads-1.csv", two)
+        shutil.copy(one / "ssdiq-drives.csv", two)
+        together([places[0], (str(two), observe(two)["ssdiq"])])
+    change(two / "ssdiq-drives.csv", 1, rnd_write_iops=70_000)
+    with pytest.raises(ValueError, match=f"drive a0: rnd_write_iops is 80000 in {one} and 70000 in {two}"):
+        together([places[0], (str(two), observe(two)["ssdiq"])])
+    write_ssdiq(two, ("a0",))
+    for file in ("ssdiq-drives.csv", "ssdiq-threads-1.csv"):
+        path = two / file
+        path.write_text(path.read_text().replace(",A,", ",Other,").replace("a0,A", "a0,Other"))
+    with pytest.raises(ValueError, match=f"drive a0: model is A in {one} and Other in {two}"):
+        together([places[0], (str(two), observe(two)["ssdiq"])])
+    write_ssdiq(two, ("a0",))
+    change(two / "ssdiq-threads-1.csv", 5, model="Other")
+    with pytest.raises(ValueError, match="drive a0: model is A in ssdiq-drives and Other in ssdiq-threads"):
+        observe(two)

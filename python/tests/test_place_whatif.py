@@ -220,6 +220,10 @@ def test_the_sheet_model_says_what_physics_says() -> None:
     assert writes > mean(1000.0, profile("o", 80_000)).value
     bursty = [model.predict([one], [profile("p", 1000)], [[profile("o", 480_000, burst=b)]])[0] for b in (0.0, 0.5)]
     assert bursty[1]["read_bandwidth_mean"].value < bursty[0]["read_bandwidth_mean"].value
+    alone, beside = (
+        model.predict([one], [profile("p", 50_000, burst=2.0)], [others])[0] for others in ([], [profile("o", 20_000)])
+    )
+    assert all(beside[name].value >= alone[name].value for name in alone if "latency" in name), "nobody helps a burst"
     answer = model.predict([one], [profile("p", 1000)], [[profile("o", 2_000_000)]])[0]
     assert answer["read_bandwidth_mean"].value == pytest.approx(1000 * 4096 * 530 / 2001, rel=0.35)
     assert "write_latency_mean_us" not in answer

@@ -15,10 +15,10 @@ from linnet.extras import require
 from linnet.files import write_whole
 from linnet.place import fitted
 from linnet.place import judge as judging
-from linnet.place.fitting import fit_model
+from linnet.place.fitting import fit_model, model_file
 from linnet.place.label import Cache
 from linnet.place.models.model import NAMES
-from linnet.place.observations import observe
+from linnet.place.observations import observe, said, same_drives, together
 from linnet.place.profile_file import read_drive, read_profile
 from linnet.place.splits import SPLITS, applies
 from linnet.place.workers import RayCluster
@@ -71,14 +71,27 @@ def judge(
             del tried[source]
         if not tried:
             raise ValueError(f"{data} and {train} have no kind of table in common")
+        for source, rows_ in tried.items():
+            same_drives([(str(train), known[source]), (str(data), rows_)])
     with Bars() as bars:
         step = bars.stage("folds", judging.work(tried, known, splits, seeds))
         rows = judging.judge(tried, known, splits, models, seeds, probe_minutes, step)
     best = judging.ceiling(tried)
+    dropped = {
+        name: {source: one.dropped for source, one in found.items() if one.dropped}
+        for name, found in (("data", tried), ("train", known or {}))
+    }
     if json:
-        print_json({"rows": rows, "ceiling": best})
+        print_json({"rows": rows, "ceiling": best, "dropped": dropped})
         return
     show_rows(rows + best)
+    for folder, by_source in ((data, dropped["data"]), (train, dropped["train"])):
+        for source, reasons in by_source.items():
+            console.print(f"{folder}: rows of {source} left out: {said(reasons)}")
+    for asked, probes, names in dict.fromkeys(
+        (row["split"], row["probe_minutes"], ", ".join(row["untried"])) for row in rows if row["untried"]
+    ):
+        console.print(f"{asked}: {probes} probes leave no load to try of {names}")
 
 
 def fit(
@@ -110,7 +123,7 @@ def fit(
     Example: [bold]linnet place fit colocation/ new-drive/ -o place.linnet[/]
     """
     require("place", "linnet place fit")
-    rows = None
+    places = []
     for folder in data:
         if folder.is_file():
             raise ValueError(
@@ -121,9 +134,10 @@ def fit(
         for source in [name for name in found if name != "ssdiq"]:
             warn(f"{folder}: its table of {source} is not used by fit")
         if "ssdiq" in found:
-            rows = found["ssdiq"] if rows is None else rows.joined(found["ssdiq"])
-    if rows is None:
+            places.append((str(folder), found["ssdiq"]))
+    if not places:
         raise ValueError(f"{data[0]}: no ssdiq-threads.csv[.zst], which a model is fitted to")
+    rows = together(places)
     workers = None if ray is None else RayCluster(ray)
     kept = Cache(cache or (None if ray is None else out.with_name(out.name + ".fits")))
     try:
@@ -131,13 +145,26 @@ def fit(
             model = fit_model(rows, seed, bars.stage("metrics", len(rows.targets)), workers, kept)
     finally:
         kept.close()
-    write_whole(out, fitted.to_bytes(model))
+    try:
+        packed = model_file(model)
+    except ValueError as error:
+        raise ValueError(f"{out}: {error}") from None
+    write_whole(out, packed)
     names = sorted(set(rows.labels["drive"]))
-    said = {"file": str(out), "rows": len(rows), "cells": len(model.latency.known), "drives": names, "seed": seed}
+    summary: dict[str, Any] = {
+        "file": str(out),
+        "rows": len(rows),
+        "cells": len(model.latency.known),
+        "drives": names,
+        "seed": seed,
+        "dropped": rows.dropped,
+    }
     if json:
-        print_json(said)
+        print_json(summary)
         return
-    console.print(f"{out}: {said['rows']:,} minutes, {said['cells']} loads of {len(names)} drives ({', '.join(names)})")
+    console.print(f"{out}: {len(rows):,} minutes, {summary['cells']} loads of {len(names)} drives ({', '.join(names)})")
+    if rows.dropped:
+        console.print(f"rows left out: {said(rows.dropped)}")
 
 
 def predict(
@@ -175,6 +202,12 @@ def predict(
         if not math.isnan(found.value)
     }
     if not answer:
+        reads, most = fit_.reads([own, *beside]), where.sheet.get("rnd_read_iops", math.nan)
+        if reads > most:
+            raise ValueError(
+                f"{tenant}: with the neighbours, {reads:,.0f} pages of 4 KiB are read a second, and {where.name} reads "
+                f"{most:,.0f} (rnd_read_iops); nothing was measured beyond that"
+            )
         raise ValueError(f"{tenant}: the profile has neither reads nor writes; there is nothing to predict")
     if json:
         print_json(answer)

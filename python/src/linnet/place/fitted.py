@@ -35,7 +35,9 @@ PARTS = ("known_parts", "new_parts")
 OUTSTANDING = float(SSDIQ_DEPTH)
 """I/Os that a tenant has outstanding at most unless its depth is more, as the tenants of the tables had."""
 MOST_LOG = 50.0
-"""Hyperparameters beyond e^50 are not of a fit."""
+"""Hyperparameters beyond e^50 are not of a fit; an interval that reaches e^50 times its value spans all latencies."""
+MOST_FACTOR = 1e6
+"""Of a spread, for an interval. One drive whose loads differ has hundreds, because its minutes at one load agree."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ class PlacementModel:
     def predict_sums(self, drives: Sequence[Drive], which: NDArray[np.intp], own: Floats, total: Floats) -> Floats:
         """See :class:`linnet.place.batch.SumModel`.
 
-        NaN on a drive whose capacity nothing tells: it was not measured, and its sheet has no random writes.
+        NaN on a drive whose capacity nothing tells: it was not measured, and its sheet has no random writes. NaN also
+        where the tenants ask for more reads than the sheet's rate of random reads: none of the training data do.
         """
         mean = np.zeros((len(own), len(TARGETS)))
         width = mean.copy()
@@ -115,7 +118,11 @@ class PlacementModel:
             answers = np.zeros((2, len(key), len(TARGETS)))
             answers[:, mine] = self.curve(drive).at(key[mine, 1], key[mine, 2])
             mean[rows] = answers[0, member[rows]]
-            width[rows] = answers[1, member[rows]] * (self.known_factor if self._near(drive) else self.new_factor)
+            factor = self.known_factor if self._near(drive) else self.new_factor
+            width[rows] = np.minimum(answers[1, member[rows]] * factor, MOST_LOG)
+            # A comparison with a figure that the sheet lacks is false.
+            beyond = rows & (total[:, 0] > drive.sheet.get("rnd_read_iops", math.nan))
+            mean[beyond] = width[beyond] = math.nan
         return _answers(own, mean, width)
 
     def parts(self, drive: Drive) -> Floats | None:
@@ -147,6 +154,10 @@ class PlacementModel:
     @cached_property
     def _curves(self) -> dict[tuple[str, ...], Curve]:
         return {}
+
+    def reads(self, tenants: Sequence[Profile]) -> float:
+        """Pages of 4 KiB per second that tenants read."""
+        return float(self.sums(moments.rows(tenants))[:, 0].sum())
 
     def load(self, drive: Drive, tenants: Sequence[Profile]) -> float:
         """Share of the drive's capacity for random writes that tenants ask for; above 1 they are held back."""
@@ -249,14 +260,18 @@ def to_bytes(model: PlacementModel) -> bytes:
 
 def read_model(path: Path) -> PlacementModel:
     """The model of a file. Raises ValueError, which names the file and what is wrong, and OSError."""
-    data = read_bounded(path, container.MOST_BYTES)
     try:
-        head, columns = container.unpack(data)
-        return _from(head, columns)
+        return from_bytes(read_bounded(path, container.MOST_BYTES))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def from_bytes(data: bytes) -> PlacementModel:
+    """The model of a file's bytes. Raises ValueError, which says what is wrong."""
+    try:
+        return _from(*container.unpack(data))
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}: its head lacks or misuses a field: {error}") from None
+        raise ValueError(f"its head lacks or misuses a field: {error}") from None
 
 
 def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
@@ -287,13 +302,19 @@ def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
     )
     for target in head["targets"]:
         theta = np.array(target["hyperparameters"], float)
-        numbers = [*theta, target["centre"], target["known_factor"], target["new_factor"]]
+        numbers = [*theta, target["centre"]]
+        factors = [target["known_factor"], target["new_factor"]]
         if theta.shape != (len(KERNEL.hypers),) or target["roughness"] not in ROUGHNESS:
             raise ValueError(
                 f"{target['name']}: hyperparameters: {len(KERNEL.hypers)} and a known roughness are needed"
             )
-        if not all(isinstance(n, float) and abs(n) <= MOST_LOG for n in numbers) or min(numbers[-2:]) <= 0:
+        if not all(isinstance(n, float) and abs(n) <= MOST_LOG for n in numbers):
             raise ValueError(f"{target['name']}: a number is out of range")
+        if not all(isinstance(n, float) and 0 < n <= MOST_FACTOR for n in factors):
+            raise ValueError(
+                f"{target['name']}: the factors of its intervals, {factors[0]} and {factors[1]}, are out of range: "
+                f"above 0 to {MOST_FACTOR:.0f}"
+            )
         for parts in (target[name] for name in PARTS if name in target):
             steps = [0.0, *parts, 1.0]
             if len(parts) != len(BETWEEN) or not all(isinstance(n, float) for n in parts) or steps != sorted(steps):

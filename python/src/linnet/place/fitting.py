@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from linnet.place.fitted import TARGETS, PlacementModel, assembled
+from linnet.place.fitted import TARGETS, PlacementModel, assembled, from_bytes, to_bytes
 from linnet.place.judge import Question, interval_factors
 from linnet.place.label import Cache, key_of
 from linnet.place.models.model import by_cell
@@ -53,6 +53,19 @@ def fit_model(
     if any(one["known_factor"] is None for one in found):
         raise ValueError("the data have one cell; a model needs several loads, best of several drives")
     return assembled(by_cell(rows)[0], found)
+
+
+def model_file(model: PlacementModel) -> bytes:
+    """The file of a model, which was read back. Raises ValueError where no reader would take it."""
+    data = to_bytes(model)
+    try:
+        from_bytes(data)
+    except ValueError as error:
+        raise ValueError(
+            f"not written, because the model could not be read: {error}. Look for latencies in the tables that are far "
+            "from all others"
+        ) from None
+    return data
 
 
 def fit_target(shared: tuple[Observations, int], target: int) -> dict[str, Any]:

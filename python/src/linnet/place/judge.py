@@ -54,6 +54,9 @@ class Answers:
     blocks: list[Labels] = field(default_factory=list)
     """What rows have in common, so that they err together: the drive model, or the mix."""
 
+    untried: list[str] = field(default_factory=list)
+    """Drives, or settings of mixes, whose every row was probed."""
+
     def add(self, rows: Observations, mean: Floats, widths: Floats) -> None:
         """Append the answers for rows."""
         self.blocks.append(rows.labels["model" if "model" in rows.labels else "mix"])
@@ -88,8 +91,19 @@ def judge(
                     answer_fold(question, fold, models, seed, answers)
                     done += 1
                     progress(done)
-            for name in models:
-                rows += _rows(question, tried.targets, name, answers[name])
+            found = [row for name in models for row in _rows(question, tried.targets, name, answers[name])]
+            if not found:
+                names = ", ".join(sorted({name for seed in answers[models[0]] for name in seed.untried}))
+                raise ValueError(
+                    f"{source}, {split}: no load is left to try"
+                    + (
+                        f" after {minutes} probes of each of {names}; ask for fewer (--probe-minutes), or"
+                        if names
+                        else ";"
+                    )
+                    + " give measurements of more loads"
+                )
+            rows += found
     return rows
 
 
@@ -137,29 +151,38 @@ class Part:
     rows: Observations
 
 
-def _parts(question: Question, fold: Fold, start: Model | None) -> list[Part]:
+def _parts(question: Question, fold: Fold, start: Model | None) -> tuple[list[Part], list[str]]:
+    """Parts of which rows are left, and the names of the others."""
     # All models get the minutes that ours asks for: rivals with everything but the idea.
     ours = make("linnet", question.source, start)
     ours.fit(fold.train)
-    found = []
+    found: list[Part] = []
+    untried: list[str] = []
     for tried in parts(question.split, fold.tried) if question.minutes else [fold.tried]:
         if question.minutes and isinstance(ours, OpenLoop | ClosedLoop):
             probes, left = probe(ours, tried, question.minutes)
-            found.append(Part(ours, fold.train, probes, tried.take(left)))
-        else:
+            if left.any():
+                found.append(Part(ours, fold.train, probes, tried.take(left)))
+            else:
+                untried.append(str(tried.labels["drive" if "drive" in tried.labels else "setting"][0]))
+        elif len(tried):
             found.append(Part(ours, fold.train, None, tried))
-    return [part for part in found if len(part.rows)]
+    return found, untried
 
 
 def answer_fold(
     question: Question, fold: Fold, models: Sequence[str], seed: int, answers: dict[str, list[Answers]]
 ) -> None:
     """Add to the last answers of each model those for the rows of a fold that are tried."""
-    outer = _parts(question, fold, None)
+    outer, untried = _parts(question, fold, None)
+    for name in models:
+        answers[name][-1].untried.extend(untried)
     if not outer:
         return
     inner = [
-        part for one in inner_folds(question.split, fold.train, seed) for part in _parts(question, one, outer[0].ours)
+        part
+        for one in inner_folds(question.split, fold.train, seed)
+        for part in _parts(question, one, outer[0].ours)[0]
     ]
     for name in models:
         factors = _factors(name, inner, len(fold.tried.targets))
@@ -170,7 +193,7 @@ def answer_fold(
 
 def interval_factors(question: Question, train: Observations, seed: int, start: Model) -> Floats:
     """What our model's spread is multiplied by for an interval, [LEVELS, targets]; NaN without groups to hold out."""
-    inner = [part for one in inner_folds(question.split, train, seed) for part in _parts(question, one, start)]
+    inner = [part for one in inner_folds(question.split, train, seed) for part in _parts(question, one, start)[0]]
     return _factors("linnet", inner, len(train.targets))
 
 
@@ -231,6 +254,7 @@ def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence
                 "r2_most": _least([one["r2"] for one in scored], max),
                 "seeds": len(scored),
                 "probe_minutes": question.minutes,
+                "untried": sorted({name for seed in seeds for name in seed.untried}),
                 "leaks": question.split in LEAKING,
             }
         )
@@ -279,9 +303,14 @@ def score(answers: Answers, target: int) -> dict[str, Any]:
     }
 
 
-def blocks_drawn(within: NDArray[np.bool_], blocks: Labels) -> tuple[float, float]:
-    """The 0.025 and 0.975 quantiles of the mean of ``within`` over as many blocks drawn with replacement."""
+def blocks_drawn(within: NDArray[np.bool_], blocks: Labels) -> tuple[float, float] | tuple[None, None]:
+    """The 0.025 and 0.975 quantiles of the mean of ``within`` over as many blocks drawn with replacement.
+
+    None of one block, which says nothing of how blocks differ.
+    """
     groups = groups_of(blocks)
+    if len(groups) < 2:
+        return None, None
     inside, rows = (np.array([part[group].sum() for group in groups], float) for part in (within, np.ones(len(within))))
     drawn = np.random.default_rng(FIRST_SEED).integers(0, len(groups), (DRAWS, len(groups)))
     low, high = np.quantile(inside[drawn].sum(1) / rows[drawn].sum(1), (0.025, 0.975))

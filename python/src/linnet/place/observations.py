@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from linnet.place.tables import COST_MODEL, SHEET, Columns, read_tables
+from linnet.place.tables import COST_MODEL, SHEET, Columns, read_tables, same
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -36,6 +36,8 @@ class Observations:
     inputs: dict[str, Floats]
     labels: dict[str, Labels]
     achieved: dict[str, Floats] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    """Reasons why rows of the tables are not among these, and how many rows each kept out."""
 
     def __len__(self) -> int:
         return len(self.outcomes)
@@ -60,7 +62,59 @@ class Observations:
             {name: np.concatenate([values, other.inputs[name]]) for name, values in self.inputs.items()},
             {name: np.concatenate([values, other.labels[name]]) for name, values in self.labels.items()},
             {name: np.concatenate([values, other.achieved[name]]) for name, values in self.achieved.items()},
+            {
+                why: self.dropped.get(why, 0) + other.dropped.get(why, 0)
+                for why in dict.fromkeys([*self.dropped, *other.dropped])
+            },
         )
+
+
+def same_drives(places: Sequence[tuple[str, Observations]]) -> None:
+    """Raise ValueError for drives of one name that differ in model or data sheet, by the places that they are of."""
+    known: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
+    for place, rows in places:
+        if "drive" not in rows.labels:
+            continue
+        figures = [name for name in (*SHEET, *COST_MODEL) if name in rows.inputs]
+        columns = [rows.labels["model"], *(rows.inputs[name] for name in figures)]
+        for drive, *values in dict.fromkeys(zip(rows.labels["drive"], *map(list, columns), strict=True)):
+            sheet = dict(zip(("model", *figures), values, strict=True))
+            first, other = known.setdefault((rows.source, drive), (place, sheet))
+            for name, value in sheet.items():
+                if not same(value, other[name]):
+                    raise ValueError(
+                        f"drive {drive}: {name} is {_shown(other[name])} in {first} and {_shown(value)} in {place}; "
+                        "rename one of the drives in all tables of its folder, or correct its sheet"
+                    )
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, str) else "empty" if np.isnan(value) else f"{value:g}"
+
+
+def together(places: Sequence[tuple[str, Observations]]) -> Observations:
+    """The rows of all places as one set. Raises ValueError for a minute of one drive that two places have."""
+    same_drives(places)
+    seen: dict[tuple[Any, ...], str] = {}
+    for place, rows in places:
+        for run, minute, values in zip(rows.labels["run"], rows.inputs["minute_s"], rows.outcomes, strict=True):
+            if seen.setdefault((run, minute, *values), place) != place:
+                first = seen[run, minute, *values]
+                raise ValueError(f"{place}: the minute to {minute:g} s of run {run} is also in {first}; give it once")
+    found = places[0][1]
+    for _, rows in places[1:]:
+        found = found.joined(rows)
+    return found
+
+
+def _dropped(kept: NDArray[np.bool_], reasons: dict[str, NDArray[np.bool_]]) -> dict[str, int]:
+    """How many rows are not kept, by the first reason that each has."""
+    left, found = ~kept, {}
+    for why, rows in reasons.items():
+        if count := int((left & rows).sum()):
+            found[why] = count
+        left = left & ~rows
+    return found
 
 
 def observe(folder: Path, threads: Sequence[str] | None = None) -> dict[str, Observations]:
@@ -81,6 +135,8 @@ def observe(folder: Path, threads: Sequence[str] | None = None) -> dict[str, Obs
         found["iocost"] = iocost(folder, tables["iocost-qos"])
     if not found:
         raise ValueError(f"{folder}: data sheets alone; measurements are missing (ssdiq-threads.csv[.zst])")
+    for rows in found.values():
+        same_drives([(str(folder), rows)])
     return found
 
 
@@ -100,6 +156,12 @@ SSDIQ_DEPTH = 64
 def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str]) -> Observations:
     """The minutes of tenant 0, beside the offered loads of all tenants that ran in the same minute."""
     drive_of = {name: i for i, name in enumerate(drives["drive"])}
+    for name, model in dict.fromkeys(zip(threads["drive"], threads["model"], strict=True)):
+        if name in drive_of and (sheet := drives["model"][drive_of[name]]) != model:
+            raise ValueError(
+                f"{folder}: drive {name}: model is {sheet} in ssdiq-drives and {model} in ssdiq-threads; two drives "
+                "need two names"
+            )
     lacking = sorted(set(threads["drive"]) - set(drive_of))
     if lacking:
         raise ValueError(f"{folder}: drive {lacking[0]} of ssdiq-threads has no row in ssdiq-drives; add its sheet")
@@ -122,10 +184,15 @@ def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str
     values = np.stack([threads[SSDIQ_COLUMN[name]][victim] for name in targets], 1)
     tenants = np.bincount(member)[member[victim]].astype(np.float64)
     kept = np.isfinite(values).all(1)
-    return Observations(
+    dropped = _dropped(
+        kept, {f"{SSDIQ_COLUMN[name]} is empty": np.isnan(values[:, t]) for t, name in enumerate(targets)}
+    )
+    if not kept.any():
+        raise ValueError(f"{folder}: ssdiq-threads: no row of tenant 0 has all latencies: {said(dropped)}")
+    found = Observations(
         "ssdiq",
         tuple(targets),
-        np.log(np.maximum(values, 1.0)),
+        np.log(values),
         {
             "own_read_iops": threads["off_read_iops"][victim],
             "own_write_iops": threads["off_write_iops"][victim],
@@ -149,7 +216,13 @@ def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str
             "model": threads["model"][victim],
         },
         {"write_pages": total("write_iops", pages), "read_pages": total("read_iops", pages)},
-    ).take(kept)
+    )
+    return replace(found.take(kept), dropped=dropped)
+
+
+def said(dropped: dict[str, int]) -> str:
+    """Reasons and counts, for people."""
+    return ", ".join(f"{count:,} because {why}" for why, count in dropped.items())
 
 
 ICPE_TARGETS = ("read_latency_p50_us", "read_latency_p99_us", "read_latency_p99_9_us")
@@ -181,9 +254,6 @@ def icpe(folder: Path, tenants: Columns) -> Observations:
     mix = tenants["mix"][first]
     scheduler = tenants["scheduler"][first]
     values = np.stack([tenants[f"clat_{name}_us"][first] for name in ("p50", "p99", "p99_9")], 1)
-    if not np.all(values > 0):
-        bad = tenants["run"][first[np.flatnonzero(~(values > 0).all(1))[0]]]
-        raise ValueError(f"{folder}: run {bad}: a latency of tenant 0 is not positive")
     return Observations(
         "icpe",
         ICPE_TARGETS,
@@ -217,18 +287,16 @@ IOCOST_TARGETS = ("slowdown", "read_latency_p50_us", "read_latency_p99_us", "rea
 
 def iocost(folder: Path, runs: Columns) -> Observations:
     """Runs with a protection result: a ceiling of load, and what a memory hog then did to a protected job."""
-    values = np.stack(
-        [1 + runs["lat_imp_mean"], *(runs[f"prot_read_{name}_mean_us"] for name in ("p50", "p99", "p99_9"))], 1
-    )
-    kept = (runs["prot_ok"] == 1) & np.isfinite(values).all(1) & (values > 0).all(1)
+    columns = ("lat_imp_mean", *(f"prot_read_{name}_mean_us" for name in ("p50", "p99", "p99_9")))
+    values = np.stack([1 + runs[columns[0]], *(runs[name] for name in columns[1:])], 1)
+    kept = (runs["prot_ok"] == 1) & np.isfinite(values).all(1)
+    reasons = {"prot_ok is 0": runs["prot_ok"] == 0, "prot_ok is empty": np.isnan(runs["prot_ok"])}
+    dropped = _dropped(kept, reasons | {f"{name} is empty": np.isnan(runs[name]) for name in columns})
     if not kept.any():
-        raise ValueError(f"{folder}: iocost-qos has no run with a protection result (prot_ok = 1)")
+        raise ValueError(f"{folder}: iocost-qos has no run with a protection result (prot_ok = 1): {said(dropped)}")
     off = runs["throttle_off"] == 1
     level = np.where(off, 0.0, runs["vrate_max"])
-    if np.any(kept & ~off & ~(level > 0)):
-        bad = runs["run"][np.flatnonzero(kept & ~off & ~(level > 0))[0]]
-        raise ValueError(f"{folder}: iocost-qos run {bad}: vrate_max is missing where throttle_off is 0")
-    return Observations(
+    found = Observations(
         "iocost",
         IOCOST_TARGETS,
         np.log(np.where(values > 0, values, 1.0)),
@@ -243,4 +311,5 @@ def iocost(folder: Path, runs: Columns) -> Observations:
             "drive": runs["result"],
             "model": runs["family"],
         },
-    ).take(kept)
+    )
+    return replace(found.take(kept), dropped=dropped)

@@ -83,9 +83,11 @@ class SheetModel(ByAggregate):
             latency = self._latencies(op, sheet, size, load, variance)
             busy = rate > 0
             # A tenant that fills its depth alone finishes no faster than its latency lets it.
-            alone = self._latencies(op, sheet, size, own_reads + own_writes, own_variance)[0]
-            closed = np.clip(rate * alone * 1e-6 / np.maximum(own[:, COLUMN["depth"]], 1e-9), 0.0, 1.0)
-            slower = 1.0 - closed * (1.0 - np.minimum(1.0, alone / latency[0]))
+            alone = self._latencies(op, sheet, size, own_reads + own_writes, own_variance)
+            # Steady neighbours make the load as a whole less bursty; a bursty tenant's own I/Os still come together.
+            latency = [np.maximum(*both) for both in zip(latency, alone, strict=True)]
+            closed = np.clip(rate * alone[0] * 1e-6 / np.maximum(own[:, COLUMN["depth"]], 1e-9), 0.0, 1.0)
+            slower = 1.0 - closed * (1.0 - np.minimum(1.0, alone[0] / latency[0]))
             bandwidth = rate * size * slower * (1.0 - lost)
             column = index * 5
             most = rate * size

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +51,94 @@ NEEDED: dict[str, tuple[str, ...]] = {
         *(f"prot_read_{name}_mean_us" for name in ("p50", "p99", "p99_9")),
     ),
 }
+PACKED = "gz|bz2|xz|zip|7z|lz4|zst|zstd"
+"""Endings of compressed files."""
 TEXT = {"drive", "model", "run", "mix", "scheduler", "op", "family", "result"}
 """Columns of text; all others are numbers."""
+KEYS = {
+    "ssdiq-threads": ("drive", "run", "tenant", "t_end_s"),
+    "ssdiq-drives": ("drive",),
+    "icpe-tenants": ("run", "tenant"),
+    "iocost-qos": ("run",),
+}
+"""Columns that no two rows of a table may have alike."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers that a column may have."""
+
+    least: float = 0.0
+    over: bool = False
+    """Whether ``least`` itself is refused."""
+    most: float = 1e15
+    whole: bool = False
+    empty: bool = False
+    only: tuple[tuple[str, float], ...] = ()
+    """The rows that are meant: those whose columns have these values."""
+
+    def __str__(self) -> str:
+        what = "a whole number" if self.whole else "a number"
+        return f"{what} {'above' if self.over else 'from'} {self.least:g}{' up' if self.over else ''} to {self.most:g}"
+
+    def bad(self, table: Columns, name: str) -> NDArray[np.bool_]:
+        """The rows of a table that are out of range."""
+        values = table[name]
+        good = (values > self.least if self.over else values >= self.least) & (values <= self.most)
+        if self.whole:
+            good &= values == np.floor(values)
+        if self.empty:
+            good |= np.isnan(values)
+        meant = np.ones(len(values), bool)
+        for column, value in self.only:
+            meant &= table[column] == value
+        return np.asarray(meant & ~good)
+
+
+COUNT = Range(whole=True)
+RATE = Range()
+AMOUNT = Range(over=True)
+FIGURE = Range(over=True, empty=True)
+FLAG = Range(most=1, whole=True)
+VICTIM = (("tenant", 0.0),)
+PROTECTED = (("prot_ok", 1.0),)
+LATENCY = Range(least=0.001, most=3.6e9)
+"""From a nanosecond to an hour, in us."""
+
+RANGES: dict[str, dict[str, Range]] = {
+    "ssdiq-threads": {
+        **{"rate_iops": RATE, "repeat": COUNT, "tenant": COUNT, "t_end_s": AMOUNT, "bs_bytes": AMOUNT},
+        **dict.fromkeys(("off_read_iops", "off_write_iops", "read_iops", "write_iops"), RATE),
+        **{
+            f"{op}_{name}_us": replace(LATENCY, empty=True, only=VICTIM)
+            for op in ("read", "write")
+            for name in THREAD_QUANTILES
+        },
+    },
+    "ssdiq-drives": dict.fromkeys(SHEET, FIGURE),
+    "icpe-tenants": {
+        **{
+            "neighbours": COUNT,
+            "tenant": COUNT,
+            "bs_kib": AMOUNT,
+            "iodepth": AMOUNT,
+            "n_devices": AMOUNT,
+            "iops": RATE,
+        },
+        **{f"clat_{name}_us": replace(LATENCY, only=VICTIM) for name in ("p50", "p99", "p99_9")},
+    },
+    "iocost-qos": {
+        **{"prot_ok": replace(FLAG, empty=True), "throttle_off": FLAG},
+        "vrate_max": replace(AMOUNT, only=(*PROTECTED, ("throttle_off", 0.0))),
+        "lat_imp_mean": Range(least=-1, over=True, empty=True, only=PROTECTED),
+        **dict.fromkeys(("size_gb", "cpus", "mem_gib", *COST_MODEL), FIGURE),
+        **{
+            f"prot_read_{name}_mean_us": replace(LATENCY, empty=True, only=PROTECTED)
+            for name in ("p50", "p99", "p99_9")
+        },
+    },
+}
+"""What numbers are of a measurement, by table and column."""
 
 
 def read_tables(folder: Path, stems: Sequence[str] = tuple(NEEDED)) -> dict[str, Columns]:
@@ -65,11 +152,67 @@ def read_tables(folder: Path, stems: Sequence[str] = tuple(NEEDED)) -> dict[str,
     for path in sorted(folder.iterdir()):
         for stem in stems:
             if re.fullmatch(rf"{re.escape(stem)}(-\d+)?\.csv(\.zst)?", path.name):
+                if path.with_suffix("") in found.get(stem, ()):
+                    raise ValueError(
+                        f"{folder}: {path.stem} and {path.name} are one part of a table twice; remove one of the files"
+                    )
                 found.setdefault(stem, []).append(path)
+            elif re.fullmatch(rf"{re.escape(stem)}([-_]\d+)?\.csv(\.({PACKED}))?", path.name, re.IGNORECASE):
+                raise ValueError(
+                    f"{path}: named like a part of {stem}, but not read; a part is {stem}.csv or {stem}-NUMBER.csv, "
+                    "plain or compressed as .csv.zst. Rename or convert it, or move it out of the folder"
+                )
     if not found:
         wanted = ", ".join(f"{stem}.csv[.zst]" for stem in stems)
         raise ValueError(f"{folder}: no table here; a table is a file of one of these names: {wanted}")
-    return {stem: _joined([read_table(path, NEEDED[stem]) for path in paths]) for stem, paths in found.items()}
+    tables = {}
+    for stem, paths in found.items():
+        parts = [read_table(path, NEEDED[stem]) for path in paths]
+        for path, part in zip(paths, parts, strict=True):
+            _check_ranges(path, part, RANGES[stem])
+        tables[stem] = _joined(parts)
+        _check_once(paths, [len(part[NEEDED[stem][0]]) for part in parts], tables[stem], KEYS[stem])
+    return tables
+
+
+def _check_ranges(path: Path, table: Columns, ranges: dict[str, Range]) -> None:
+    for name, range_ in ranges.items():
+        bad = np.flatnonzero(range_.bad(table, name))
+        if len(bad):
+            value = table[name][bad[0]]
+            raise ValueError(
+                f"{path}: row {bad[0] + 1}: {name} is {'empty' if np.isnan(value) else f'{value:g}'}; it must be "
+                f"{range_}. Correct it, or leave out the measurement"
+            )
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two fields are equal, or both empty."""
+    return bool(one == other) or (not isinstance(one, str) and bool(np.isnan(one) and np.isnan(other)))
+
+
+def _check_once(paths: Sequence[Path], sizes: Sequence[int], table: Columns, key: Sequence[str]) -> None:
+    """Raise ValueError for a row of a key that an earlier row has."""
+    seen: dict[tuple[Any, ...], int] = {}
+    for row, values in enumerate(zip(*(table[name] for name in key), strict=True)):
+        first = seen.setdefault(values, row)
+        if first == row:
+            continue
+        starts = np.cumsum([0, *sizes])
+
+        def place(row: int, starts: NDArray[np.intp] = starts) -> str:
+            part = int(np.searchsorted(starts, row, side="right")) - 1
+            return f"{paths[part]}: row {row - starts[part] + 1}"
+
+        what = ", ".join(
+            f"{name} {value if name in TEXT else format(value, 'g')}" for name, value in zip(key, values, strict=True)
+        )
+        differs = [name for name, column in table.items() if not same(column[first], column[row])]
+        raise ValueError(
+            f"{place(row)}: {what} is also in {place(first)}, "
+            + (f"with another {differs[0]} ({table[differs[0]][first]})" if differs else "the same row")
+            + "; leave one of them out"
+        )
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:
