@@ -87,6 +87,14 @@ def test_annotations_that_say_nothing_usable_fit_nowhere_and_say_why(
     assert all(said in why for why in found["FailedAndUnresolvableNodes"].values())
 
 
+def test_a_pod_whose_profile_has_no_load_is_promised_nothing(service: Service) -> None:
+    assert service.client().ask("PUT", "/v1/profiles/none", {"features": {}})[0] == 200
+    slos = json.dumps([{"metric": "read_latency_p99_us", "bound": 1e6}])
+    found = ask(service, "filter", pod(profile="none", slos=slos))
+    assert found["NodeNames"] == []
+    assert all("no rate_mean is above 0" in why for why in found["FailedAndUnresolvableNodes"].values())
+
+
 def test_asking_reserves_nothing(service: Service) -> None:
     before = service.client().ask("GET", "/v1/tenants")[1]
     ask(service, "filter", pod(profile="oltp"))

@@ -15,7 +15,8 @@ from linnet import TenantError, TenantProfile, Trace, TraceError
 from linnet._native import aggregate_profiles, profile_features, profile_trace, same_workload
 from linnet.cli import app
 from linnet.place.moments import row as row_of
-from linnet.place.profiles import aggregate, from_file, with_phases
+from linnet.place.profiles import aggregate, from_file, with_phases, workload_name
+from linnet.place.service import schema
 from linnet.place.store import ProfileStore
 from linnet.place.words import FEATURES, Profile
 from typer.testing import CliRunner
@@ -79,6 +80,49 @@ def test_devices_become_tenants_and_files_of_profiles_are_written(tmp_path):
     whole = aggregate([Profile(str(n), row["features"]) for n, row in enumerate(rows)])
     (together,) = json.loads(_run(path, "--json"))
     assert whole.features["read_aligned_rate_mean"] == pytest.approx(together["features"]["read_aligned_rate_mean"])
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("web.csv", "web"),
+        ("vols.parquet", "vols"),
+        ("msr.cut.per_10k.rw_20_80.105.first6000.trace.zst", "msr.cut.per_10k.rw_20_80.105.first6000"),
+        ("sample.blkparse.txt.zst", "sample"),
+        ("sample.blktrace.0.zst", "sample"),
+        ("a.b", "a.b"),
+        ("WEB.CSV.GZ", "WEB"),
+        (".csv", ".csv"),
+    ],
+)
+def test_a_workload_is_named_by_its_file(file: str, name: str) -> None:
+    assert workload_name(Path(file)) == name
+
+
+def test_another_profile_is_not_written_over(tmp_path):
+    first = _trace(tmp_path / "msr.a.parquet", seconds=2)
+    second = _trace(tmp_path / "msr.b.parquet", seconds=2, seed=2)
+    out = tmp_path / "out"
+    for path in (first, second, first):
+        _run(path, "-o", out)
+    assert sorted(path.name for path in out.iterdir()) == ["msr.a.json", "msr.b.json"]
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    (tmp_path / "other").mkdir()
+    words = [first, _trace(tmp_path / "other/msr.b.parquet", seconds=2, seed=3), "--store", tmp_path / "p.db"]
+    done = CliRunner().invoke(app, ["place", "profile", *map(str, words), "-o", str(out)], terminal_width=300)
+    assert done.exit_code == 2 and "is there and differs" in done.output and "remove the file" in done.output
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+    assert not (tmp_path / "p.db").exists()
+
+
+def test_the_service_takes_what_is_written(tmp_path):
+    jobs = tmp_path / "jobs.fio"
+    jobs.write_text("[db]\nbs=4k\nrw=randread\nrate_iops=1000\niodepth=8\n[log]\nrw=write\nrate=8m\n")
+    _run(jobs, _trace(tmp_path / "web.parquet", seconds=2), "-o", tmp_path / "out")
+    files = sorted((tmp_path / "out").iterdir())
+    assert len(files) == 3
+    for path in files:
+        schema.Features.model_validate(json.loads(path.read_text())["features"])
 
 
 def test_job_files_declare_loads(tmp_path):

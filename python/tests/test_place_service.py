@@ -149,6 +149,10 @@ def test_drives_are_registered_listed_and_removed(client: Client) -> None:
         {"id": "a", "capacity_bytes": 1, "surprise": 1},
         {"id": "a", "capacity_bytes": 1, "profile": {"speed": 1.0}},
         {"id": "a", "capacity_bytes": 1, "profile": {"read_random_ratio": 1.5}},
+        {"id": "a", "capacity_bytes": 1, "profile": {"read_aligned_bandwidth_mean": 1e6}},
+        {"id": "a", "capacity_bytes": 1, "profile": {"read_aligned_rate_std": 1.0}},
+        {"id": "a", "capacity_bytes": 1, "profile": {"read_aligned_rate_mean": 1.0}},
+        {"id": "a", "capacity_bytes": 1, "profile": {}, "slos": [{"metric": "read_latency_p99_us", "bound": 1}]},
         {"id": "a", "capacity_bytes": 1, "slos": [{"metric": "speed", "bound": 1}]},
         {
             "id": "a",
@@ -162,6 +166,40 @@ def test_bad_input_is_told_where_it_is_wrong(client: Client, body: object) -> No
     status, answer = client.ask("POST", "/v1/tenants", body)
     assert status == 422
     assert answer["detail"][0]["loc"][0] == "body"
+
+
+def test_a_profile_that_says_nothing_is_not_taken_as_idle(client: Client) -> None:
+    for features, field in (
+        ({"write_aligned_bandwidth_std": 1.0}, "write_aligned_rate_mean"),
+        ({"write_aligned_rate_mean": 1.0}, "write_aligned_size_bytes_mean"),
+    ):
+        status, body = client.ask("PUT", "/v1/profiles/odd", {"features": features})
+        assert status == 422 and f"{field}: zero or absent" in body["detail"][0]["msg"]
+    slos = [{"metric": "read_latency_p99_us", "bound": 900}]
+    assert client.ask("PUT", "/v1/profiles/none", {"features": {}})[0] == 200
+    named = {"id": "a", "capacity_bytes": 0, "profile_name": "none"}
+    for path in ("/v1/tenants", "/v1/whatif"):
+        assert client.ask("POST", path, named | {"slos": slos})[1]["code"] == "bad_profile"
+    assert client.ask("POST", "/v1/tenants", named)[0] == 201
+    client.ask("POST", "/v1/tenants", tenant("b", slos=slos))
+    assert client.ask("PUT", "/v1/tenants/b/profile", {"features": {}})[1]["code"] == "bad_profile"
+    assert client.ask("GET", "/v1/tenants/b")[1]["predictions"]
+
+
+def test_a_window_without_a_measurement_is_not_kept(client: Client) -> None:
+    client.ask("POST", "/v1/tenants", tenant("a"))
+    path = "/v1/tenants/a/observations"
+    status, body = client.ask("POST", path, {"metrics": {}})
+    assert status == 422 and "metrics: empty" in body["detail"][0]["msg"]
+    seen = client.ask("POST", path, {"metrics": {}, "features": tenant("a")["profile"]})[1]
+    assert (seen["windows"], seen["drift"]) == (0, 0.0)
+    assert client.ask("POST", path, {"metrics": {"read_latency_mean_us": 1.0}})[1]["windows"] == 1
+
+
+def test_no_page_loads_scripts_from_elsewhere(client: Client) -> None:
+    for path in ("/docs", "/redoc", "/docs/oauth2-redirect"):
+        assert client.ask("GET", path)[0] == 404
+    assert client.ask("GET", "/openapi.json")[0] == 200
 
 
 def test_other_bad_requests(client: Client) -> None:

@@ -12,11 +12,12 @@ import typer
 from linnet._native import TenantProfile
 from linnet.cli.options import AsJson, Format
 from linnet.cli.output import Bars, console, print_json, table, warn
-from linnet.files import write_whole
+from linnet.files import read_bounded, write_whole
 from linnet.place import profiles
+from linnet.place.profile_file import MOST_BYTES
 from linnet.place.profiles import STREAMS, WINDOW_MS, Measured
 from linnet.place.store import Match, ProfileStore
-from linnet.place.words import GROUPS, PER_GROUP
+from linnet.place.words import GROUPS, PER_GROUP, Profile
 
 
 def profile(
@@ -77,9 +78,10 @@ def profile(
             for text in warnings:
                 warn(f"{path}: {text}")
     _caution(found)
-    matches = _record(found, store)
+    # First what may be refused and may be done again.
     if out is not None:
         _write(found, out)
+    matches = _record(found, store)
     if json:
         rows = [one.row() for one in found]
         for row, match in zip(rows, matches, strict=True):
@@ -115,12 +117,20 @@ def _write(found: list[Measured], folder: Path) -> None:
     names = ["".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in one.name) for one in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise typer.BadParameter(f"two profiles would be {twice[0]}.json; write them in two calls", param_hint="--out")
+    files = {folder / f"{name}.json": _file_text(one.words()) for name, one in zip(names, found, strict=True)}
+    for path, text in files.items():
+        if path.is_file() and read_bounded(path, MOST_BYTES) != text.encode():
+            raise typer.BadParameter(
+                f"{path} is there and differs; give another directory, or remove the file", param_hint="--out"
+            )
     folder.mkdir(parents=True, exist_ok=True)
-    for name, one in zip(names, found, strict=True):
-        words = one.words()
-        text = json_text.dumps({"name": words.name, "features": dict(words.features)}, indent=2)
-        write_whole(folder / f"{name}.json", text + "\n")
-        console.print(f"{folder / name}.json")
+    for path, text in files.items():
+        write_whole(path, text)
+        console.print(str(path))
+
+
+def _file_text(words: Profile) -> str:
+    return json_text.dumps({"name": words.name, "features": dict(words.features)}, indent=2) + "\n"
 
 
 def _show(one: Measured, match: Match | None) -> None:

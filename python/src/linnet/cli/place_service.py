@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,17 +17,19 @@ from linnet.cli.output import console, destination, percent, print_json, table, 
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.place.allocate import Settings
+from linnet.place.catalogue import profiles as shipped
 from linnet.place.confidence import VALUE_PERCENT
 from linnet.place.profile_file import read_profile
 from linnet.place.sheet import SheetModel
 from linnet.place.slo import Slo, Tenant
 from linnet.place.whatif import WhatIf
-from linnet.place.words import Interference
+from linnet.place.words import Interference, Profile
 
 if TYPE_CHECKING:
     from linnet.place.service.operations import Operations
 
 StateFile = Annotated[Path, typer.Option("--state", help="The state, an SQLite file; made if it is absent.")]
+StateThere = Annotated[Path, typer.Option("--state", help="The state, an SQLite file.")]
 ModelFile = Annotated[
     Path | None,
     typer.Option("--model", help="Model file of `linnet place fit`.", show_default="what the data sheets say"),
@@ -39,7 +41,9 @@ LoadMax = Annotated[
 TenantsMax = Annotated[int, typer.Option(help="Tenants that one drive may have.", min=1)]
 ProfileOption = Annotated[
     str | None,
-    typer.Option("--profile", help="A JSON file of features, or a stored name. Without it the tenant is staged."),
+    typer.Option(
+        "--profile", help="A JSON file of features, or a shipped or stored name. Without it the tenant is staged."
+    ),
 ]
 SloOption = Annotated[
     list[str] | None,
@@ -51,6 +55,8 @@ SloOption = Annotated[
 ]
 CapacityOption = Annotated[int, typer.Option("--capacity-bytes", help="What the tenant stores.", min=0)]
 DriveOption = Annotated[str | None, typer.Option("--drive", help="This drive or none.")]
+SHOWN_MAX = 40
+"""Letters of an id that a message repeats."""
 SLO = re.compile(
     r"(?P<metric>\w+?)\s*(?:(?P<bound><=|>=)\s*(?P<value>[\d.eE+]+)|(?P<sign>[+-])\s*(?P<percent>[\d.]+)\s*%)"
     r"(?:\s*at\s*(?P<sure>\d+)\s*%)?"
@@ -69,15 +75,18 @@ def read_model(path: Path | None) -> Interference:
 
 @contextmanager
 def opened(
-    state: Path, settings: Settings, model: Path | None = None, books_alone: bool = False
+    state: Path, settings: Settings, model: Path | None = None, books_alone: bool = False, create: bool = False
 ) -> Iterator[Operations]:
-    """The cluster of a state file, which is locked meanwhile; ``books_alone`` where no model is asked."""
+    """The cluster of a state file, which is locked meanwhile; ``books_alone`` where no model is asked.
+
+    A file that is absent is an error unless ``create``.
+    """
     require("serve", "the state of placement")
     from linnet.place.service.operations import Operations  # noqa: PLC0415
     from linnet.place.service.state import State  # noqa: PLC0415
     from linnet.place.service.unasked import Unasked  # noqa: PLC0415
 
-    file = State(state)
+    file = State(state, create)
     try:
         yield Operations(file, Unasked(file) if books_alone else read_model(model), settings)
     finally:
@@ -105,8 +114,8 @@ def serve_command(
 ) -> None:
     """Serve placement over HTTP until Ctrl-C or SIGTERM; requests in progress are finished.
 
-    /docs has the interface for people, /openapi.json for programs, /metrics for Prometheus. There is no authentication:
-    listen on a loopback address, or behind a proxy that has it.
+    /openapi.json describes the interface, /metrics is for Prometheus. There is no authentication: listen on a loopback
+    address, or behind a proxy that has it.
 
     Example: [bold]linnet place serve --state cluster.db --drives drives.toml[/]
     """
@@ -126,7 +135,7 @@ def serve_command(
 
 
 def drives_command(
-    state: StateFile,
+    state: Annotated[Path, typer.Option("--state", help="The state, an SQLite file; --add makes it if it is absent.")],
     add: Annotated[Path | None, typer.Option(help="TOML file of drives to be registered.")] = None,
     json: AsJson = False,
 ) -> None:
@@ -138,7 +147,7 @@ def drives_command(
     from linnet.place.service.serve import read_drives  # noqa: PLC0415
 
     specs = [] if add is None else read_drives(add)
-    with opened(state, Settings(), books_alone=True) as do:
+    with opened(state, Settings(), books_alone=True, create=bool(specs)) as do:
         if specs:
             _refusal(lambda: _changed(do, lambda undo: do.register(undo, specs)))
         rows = do.list_drives(0, len(do.cluster))["drives"]
@@ -165,8 +174,9 @@ def admit_command(
     Example: [bold]linnet place admit db-7 --state cluster.db --capacity-bytes 200000000000 --profile oltp --slo
     'read_latency_p99_us<=500'[/]
     """
-    with opened(state, Settings(policy=policy), model) as do:  # type: ignore[arg-type]
-        one = _tenant(do, tenant, capacity_bytes, profile, slo)
+    make = _tenant(tenant, capacity_bytes, profile, slo, drive)
+    with opened(state, Settings(policy=policy), model, create=True) as do:  # type: ignore[arg-type]
+        one = make(do)
         answer = _refusal(lambda: _changed(do, lambda undo: do.admit(undo, one, drive)))
     if json:
         print_json(answer)
@@ -175,7 +185,7 @@ def admit_command(
 
 
 def remove_command(
-    tenant: Annotated[str, typer.Argument(help="Id of the tenant.")], state: StateFile, json: AsJson = False
+    tenant: Annotated[str, typer.Argument(help="Id of the tenant.")], state: StateThere, json: AsJson = False
 ) -> None:
     """Take a tenant away.
 
@@ -191,7 +201,7 @@ def remove_command(
 
 def whatif_command(
     tenant: Annotated[str, typer.Argument(help="Id of the tenant that would come.")],
-    state: StateFile,
+    state: StateThere,
     profile: ProfileOption = None,
     capacity_bytes: CapacityOption = 0,
     slo: SloOption = None,
@@ -204,14 +214,16 @@ def whatif_command(
 ) -> None:
     """May this tenant go there, and who suffers? Changes nothing.
 
-    Example: [bold]linnet place whatif backup --state cluster.db --profile backup --drive d0 --picture backup.svg[/]
+    Example: [bold]linnet place whatif dump --state cluster.db --profile backup --drive node-1:nvme0n1 --picture
+    dump.svg[/]
     """
     if picture is not None:
         require("report", "--picture")
+    if profile is None:
+        raise typer.BadParameter("give the profile of the tenant that would come", param_hint="--profile")
+    make = _tenant(tenant, capacity_bytes, profile, slo, drive)
     with opened(state, Settings(), model) as do:
-        one = _tenant(do, tenant, capacity_bytes, profile, slo)
-        if one.profile is None:
-            raise typer.BadParameter("give the profile of the tenant that would come", param_hint="--profile")
+        one = make(do)
         answer: WhatIf = _refusal(lambda: do.ask(one, drive))
         found = do.what_if(one, drive) if json else None
     if picture is not None:
@@ -225,7 +237,7 @@ def whatif_command(
 
 
 def rebalance_command(
-    state: StateFile,
+    state: StateThere,
     model: ModelFile = None,
     moves_max: Annotated[int, typer.Option(help="Moves at most.", min=0)] = 20,
     json: AsJson = False,
@@ -301,18 +313,61 @@ def parse_slo(text: str) -> Slo:
         raise typer.BadParameter(f"{text!r}: {error}", param_hint="--slo") from error
 
 
-def _tenant(do: Operations, name: str, capacity_bytes: int, profile: str | None, slo: list[str] | None) -> Tenant:
-    found = None
-    if profile is not None:
-        path = Path(profile)
-        if profile in do.profiles:
-            found = do.profiles[profile]
-        elif path.suffix == ".json" or path.exists():
-            found = read_profile(path)
+def _tenant(
+    name: str, capacity_bytes: int, profile: str | None, slo: list[str] | None, drive: str | None
+) -> Callable[[Operations], Tenant]:
+    """What makes the tenant of a cluster. What needs no cluster is checked at once, before a state is made."""
+    require("serve", "the state of placement")
+    from linnet.place.service.schema import RATE_MAX, SLOWER_MAX  # noqa: PLC0415
+
+    _check(name, capacity_bytes, drive)
+    slos = tuple(parse_slo(text) for text in slo or [])
+    for one in slos:
+        for value, most in ((one.bound, RATE_MAX), (one.degradation_percent, SLOWER_MAX)):
+            if value is not None and value > most:
+                raise typer.BadParameter(f"{one.text()}: {value:g} is more than {most:g}", param_hint="--slo")
+
+    def make(do: Operations) -> Tenant:
+        found = None if profile is None else _profile(do, profile)
+        if found is not None:
+            _check(name, capacity_bytes, drive, found)
+        return Tenant(name, capacity_bytes, found, slos)
+
+    return make
+
+
+def _profile(do: Operations, name: str) -> Profile:
+    known = {one.name: one for one in shipped()} | do.profiles
+    if name in known:
+        return known[name]
+    path = Path(name)
+    if path.suffix == ".json" or path.exists():
+        return read_profile(path)
+    said = f"no profile {name!r}; known are: {', '.join(sorted(known))}; or give a .json file"
+    raise typer.BadParameter(said, param_hint="--profile")
+
+
+def _check(name: str, capacity_bytes: int, drive: str | None, profile: Profile | None = None) -> None:
+    """Refuse what ``POST /v1/tenants`` does not take: the service could not be asked about it."""
+    from pydantic import ValidationError  # noqa: PLC0415
+
+    from linnet.place.service.schema import NAME_FORM, TenantIn  # noqa: PLC0415
+
+    features = None if profile is None else dict(profile.features)
+    asked = {"id": name, "capacity_bytes": capacity_bytes, "drive": drive, "profile": features}
+    try:
+        TenantIn.model_validate(asked)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field, *inner = map(str, first["loc"])
+        options = {"id": "TENANT", "capacity_bytes": "--capacity-bytes", "drive": "--drive", "profile": "--profile"}
+        given = asked[field]
+        if isinstance(given, str):
+            shown = repr(given) if len(given) <= SHOWN_MAX else f"{given[:SHOWN_MAX]!r}..., {len(given)} letters,"
+            said = f"{shown} cannot be used: {NAME_FORM}"
         else:
-            known = ", ".join(sorted(do.profiles)) or "none"
-            raise typer.BadParameter(f"no profile {profile!r}; stored are: {known}; or give a .json file")
-    return Tenant(name, capacity_bytes, found, tuple(parse_slo(text) for text in slo or []))
+            said = ": ".join([*inner, first["msg"].removeprefix("Value error, ")])
+        raise typer.BadParameter(said, param_hint=options[field]) from error
 
 
 def _changed(do: Operations, work: Any) -> Any:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,12 @@ JOB_FILES = (".fio", ".job")
 
 JOB_BYTES_MAX = 1 << 20
 """Longest fio job file."""
+
+TRACE_SUFFIX = re.compile(
+    r"\.(csv|tsv|txt|log|trace|trc|parquet|blkparse|blktrace(\.\d+)?|ftrace|spc|vscsi|vscsitrace|iolog|zst|zstd|gz)$",
+    re.IGNORECASE,
+)
+"""Endings of traces and of their compression: what stands before them names the workload."""
 
 TenantFrom = Literal["device"] | None
 
@@ -146,8 +153,16 @@ def with_phases(
     return found
 
 
+def workload_name(path: Path) -> str:
+    """A trace's file name without the endings that say how it is written."""
+    name = path.name
+    while (shorter := TRACE_SUFFIX.sub("", name)) not in (name, ""):
+        name = shorter
+    return name
+
+
 def _named(path: Path, found: Sequence[tuple[int, TenantProfile]]) -> list[Measured]:
-    stem = path.name.split(".")[0] or path.name
+    stem = workload_name(path)
     if len(found) == 1:
         tenant, profile = found[0]
         return [Measured(stem, str(path), profile, tenant)]

@@ -4,13 +4,33 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from linnet.place.confidence import CONFIDENCES, VALUE_PERCENT
-from linnet.place.words import METRICS, Profile
+from linnet.place.words import GROUPS, METRICS, Profile
 
 SLOS_MAX = 8
 """SLOs of one tenant."""
+
+
+def contradiction(features: Mapping[str, float]) -> str | None:
+    """Why features cannot be those of a workload, by the name of the one that is missing; nothing if they can."""
+    for group in GROUPS:
+        rate = features.get(f"{group}_rate_mean", 0.0)
+        if rate:
+            if not features.get(f"{group}_size_bytes_mean", 0.0):
+                return f"{group}_size_bytes_mean: zero or absent, but {group}_rate_mean is {rate:g}"
+            continue
+        for name in ("bandwidth_mean", "bandwidth_std", "rate_std"):
+            if value := features.get(f"{group}_{name}", 0.0):
+                return f"{group}_rate_mean: zero or absent, but {group}_{name} is {value:g}"
+    return None
+
+
+def idle(features: Mapping[str, float]) -> bool:
+    """Whether a workload has no I/O."""
+    return not any(features.get(f"{group}_rate_mean", 0.0) for group in GROUPS)
 
 
 @dataclass(frozen=True)
@@ -84,3 +104,15 @@ class Tenant:
             for name, value in self.profile.features.items():
                 if not math.isfinite(value) or value < 0:
                     raise ValueError(f"tenant {self.id}: feature {name} is {value}; give a number from 0 up")
+
+
+def unusable(tenant: Tenant) -> str | None:
+    """Why a tenant cannot be placed by its profile, which would be taken as idle; nothing if it can."""
+    if tenant.profile is None:
+        return None
+    name, features = tenant.profile.name, tenant.profile.features
+    if said := contradiction(features):
+        return f"profile {name}: {said}"
+    if tenant.slos and idle(features):
+        return f"profile {name}: no rate_mean is above 0, so nothing can be promised; give a measured profile or no SLO"
+    return None

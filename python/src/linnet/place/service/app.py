@@ -120,6 +120,8 @@ def build(service: Service) -> FastAPI:
         version=__version__,
         description=ABOUT,
         lifespan=lifespan,
+        # The framework's pages load scripts from elsewhere, onto an interface that has no authentication.
+        docs_url=None,
         redoc_url=None,
         default_response_class=Answered,
     )

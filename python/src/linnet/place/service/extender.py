@@ -27,8 +27,9 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from linnet.place.service.schema import BYTES_MAX, Problem, Slos
-from linnet.place.slo import Tenant
+from linnet.place.service.rows import BYTES_MAX
+from linnet.place.service.schema import Problem, Slos
+from linnet.place.slo import Tenant, unusable
 
 if TYPE_CHECKING:
     from linnet.place.service.operations import Operations
@@ -141,7 +142,10 @@ def wanted(pod: Pod, operations: Operations, tenant_id: str) -> Tenant | None:
         raise Unreadable(f"annotation {PREFIX}slos: {where}: {first['msg']}") from error
     if said := operations.allocator.checker.unpromisable(slos):
         raise Unreadable(f"annotation {PREFIX}slos: {said}")
-    return Tenant(tenant_id, int(capacity), None if name == "unknown" else operations.profiles[name], slos)
+    tenant = Tenant(tenant_id, int(capacity), None if name == "unknown" else operations.profiles[name], slos)
+    if said := unusable(tenant):
+        raise Unreadable(f"annotation {PREFIX}profile: {said}")
+    return tenant
 
 
 def drives_of(operations: Operations) -> Mapping[str, list[int]]:

@@ -19,7 +19,7 @@ from linnet.place.drift import WINDOWS, Advice, advise, broken, drift
 from linnet.place.rebalance import rebalance
 from linnet.place.service.state import State
 from linnet.place.service.writer import Answer, Refused, Undo
-from linnet.place.slo import Tenant
+from linnet.place.slo import Tenant, unusable
 from linnet.place.whatif import WhatIf, what_if
 from linnet.place.words import Interference, Prediction, Profile
 
@@ -36,9 +36,11 @@ class Operations:
         self.allocator = Allocator(Cluster(measured=getattr(model, "drives", ())), model, settings)
         self.profiles = state.profiles()
         self.windows: dict[str, list[bool]] = {}
-        self.allocator.add_drives(state.drives())
-        stored = state.tenants()
-        self.allocator.restore([(tenant, drive) for tenant, drive, _ in stored])
+        drives, stored = state.drives(), state.tenants()
+        placed = [(tenant, drive) for tenant, drive, _ in stored]
+        state.check(drives, placed)
+        self.allocator.add_drives(drives)
+        self.allocator.restore(placed)
         self.windows = {tenant.id: windows for tenant, _, windows in stored if windows}
 
     @property
@@ -145,6 +147,7 @@ class Operations:
         row = self._tenant(tenant_id)
         old, source, windows = self.cluster.tenant(row), int(self.cluster.drive_of[row]), self.windows.get(tenant_id)
         new = Tenant(old.id, old.capacity_bytes, profile, old.slos)
+        self._check_profile(new)
         self._forget(tenant_id)
         row = self.allocator.add(new)
         undo.append(lambda: self._swap_back(old, source, windows))
@@ -169,10 +172,10 @@ class Operations:
         alone = dict(zip(self.allocator.checker.model.metrics, values.tolist(), strict=True))
         said = broken(tenant, metrics, alone)
         before = self.windows.get(tenant_id, [])
-        windows = [*before, bool(said)][-WINDOWS:]
+        windows = [*before, bool(said)][-WINDOWS:] if metrics else before
         change = None if seen is None or tenant.profile is None else drift(tenant.profile, seen)
         advice: Advice = "reprofile" if tenant.profile is None else advise(windows, change)
-        self.windows[tenant_id] = windows
+        self._observed(tenant_id, windows)
         undo.append(lambda: self._observed(tenant_id, before))
         self.state.observe(tenant_id, windows)
         body = {"id": tenant_id, "broken": said, "windows": len(windows), "broken_windows": sum(windows)}
@@ -276,7 +279,12 @@ class Operations:
         }
         return {"moves": moves, "bytes_moved": found.bytes_moved, **counts}
 
+    def _check_profile(self, tenant: Tenant) -> None:
+        if said := unusable(tenant):
+            raise Refused(409, "bad_profile", f"tenant {tenant.id}: {said}")
+
     def _check_promises(self, tenant: Tenant) -> None:
+        self._check_profile(tenant)
         if said := self.allocator.checker.unpromisable(tenant.slos):
             raise Refused(409, "not_predicted", f"tenant {tenant.id}: {said}")
 

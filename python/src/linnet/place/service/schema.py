@@ -3,20 +3,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
 
 from linnet.place.cluster import DriveSpec
+from linnet.place.service.rows import BYTES_MAX
 from linnet.place.sheet import SHEET
-from linnet.place.slo import SLOS_MAX, Slo, Tenant
+from linnet.place.slo import SLOS_MAX, Slo, Tenant, contradiction, idle
 from linnet.place.words import FEATURES, METRICS, Drive, Profile
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 """Ids and names: they stand in paths of URLs and in tables."""
-BYTES_MAX = 10**18
+NAME_FORM = "1 to 128 of A-Z a-z 0-9 . _ : - are allowed, the first of them a letter or a digit"
+"""NAME in words."""
 RATE_MAX = 1e15
 """Above any rate, bandwidth or size of one tenant or drive; so that sums stay finite."""
+SLOWER_MAX = 10_000.0
+"""Percent by which a latency may be promised to grow at most."""
 DRIVES_MAX = 10_000
 """Drives of one request."""
 
@@ -37,6 +41,16 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
+class Consistent(Strict):
+    """Features that describe a workload: what contradicts itself would be taken as idle."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if said := contradiction(self.model_dump()):
+            raise ValueError(said)
+        return self
+
+
 def _ratio_or_amount(name: str) -> Any:
     limit = 1.0 if name.endswith("_ratio") else RATE_MAX
     return (Annotated[float, Field(ge=0, le=limit)], 0.0)
@@ -54,8 +68,9 @@ else:
     Metric = Literal[METRICS]
     Features = create_model(
         "Features",
-        __base__=Strict,
-        __doc__="A workload as numbers: spec/profile.md. What is absent is zero.",
+        __base__=Consistent,
+        __doc__="A workload as numbers: spec/profile.md. What is absent is zero. A group with a bandwidth or a "
+        "deviation has a rate, one with a rate a size.",
         **{name: _ratio_or_amount(name) for name in FEATURES},
     )
     Sheet = create_model(
@@ -82,7 +97,7 @@ class Slower(Strict):
     """An SLO relative to the tenant alone on the same drive: so much longer may a latency be."""
 
     metric: Latency
-    degradation_percent: Annotated[float, Field(ge=0, le=10_000)]
+    degradation_percent: Annotated[float, Field(ge=0, le=SLOWER_MAX)]
     confidence_percent: Confidence = 50
 
     def slo(self) -> Slo:
@@ -120,6 +135,12 @@ class TenantIn(Strict):
     slos: Slos = []
     drive: Name | None = None
     """Place it on this drive or nowhere."""
+
+    @model_validator(mode="after")
+    def _promised_something(self) -> Self:
+        if self.slos and self.profile is not None and idle(self.profile.model_dump()):
+            raise ValueError("profile: no rate_mean is above 0, so nothing can be promised; leave out slos, or profile")
+        return self
 
     def tenant(self, named: Profile | None) -> Tenant:
         """As placement has it."""
@@ -164,7 +185,14 @@ class ObservationIn(Strict):
     """What was measured of a tenant in one window."""
 
     metrics: dict[Metric, Annotated[float, Field(ge=0, le=RATE_MAX)]]
+    """Without any, ``features`` are compared and no window is kept."""
     features: Features | None = None
+
+    @model_validator(mode="after")
+    def _measured_something(self) -> Self:
+        if not self.metrics and self.features is None:
+            raise ValueError("metrics: empty, and there are no features; give what was measured")
+        return self
 
 
 class Problem(BaseModel):

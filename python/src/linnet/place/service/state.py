@@ -11,14 +11,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from linnet.place.cluster import DriveSpec
-from linnet.place.slo import Slo, Tenant
-from linnet.place.words import Drive, Profile
+from linnet.place.service import rows
+from linnet.place.slo import Tenant
+from linnet.place.words import Profile
 
 APPLICATION = 0x4C4E5450
 """SQLite's application id of this file: "LNTP"."""
@@ -26,6 +27,9 @@ VERSION = 1
 REQUESTS_MAX = 100_000
 """Answers that are kept; the oldest go first."""
 PAGE_BYTES = 4096
+
+KEYS = {"drives": "name", "tenants": "id", "requests": "key"}
+"""Tables whose rows have a position, and what names a row."""
 
 SCHEMA = """
 CREATE TABLE drives (
@@ -65,32 +69,40 @@ class Answered:
 class State:
     """The file. Used by one thread at a time."""
 
-    def __init__(self, path: Path) -> None:
-        """Open, or make, the file; take its lock; refuse what is not ours or newer than we are."""
+    def __init__(self, path: Path, create: bool = True) -> None:
+        """Open the file, or make it if ``create``; take its lock; refuse what is not ours or newer than we are."""
         self.path = path
         try:
+            _inspect(path, create)
             self._db = sqlite3.connect(path, isolation_level=None, timeout=0.0, check_same_thread=False)
-            self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._db.execute("PRAGMA foreign_keys = ON")
-            self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute("COMMIT")
-            application = self._db.execute("PRAGMA application_id").fetchone()[0]
-            version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if tables and application != APPLICATION:
-                raise StateError(f"{path}: a database, but not the state of a placement; give another file")
-            if version > VERSION:
-                raise StateError(f"{path}: state version {version}; this linnet knows {VERSION}. Use a newer one")
-            if not tables:
-                self._make()
-            self._position: int = max(
-                self._db.execute(f"SELECT coalesce(max(position), 0) FROM {name}").fetchone()[0]
-                for name in ("drives", "tenants", "requests")
-            )
         except sqlite3.Error as error:
             raise _explained(path, error) from error
+        try:
+            self._open()
+        except BaseException as error:
+            self._db.close()
+            if isinstance(error, sqlite3.Error):
+                raise _explained(path, error) from error
+            raise
+
+    def _open(self) -> None:
+        self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute("PRAGMA foreign_keys = ON")
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.execute("COMMIT")
+        if not _checked(self.path, self._db):
+            self._make()
+        self._position: int = max(self._last(*one) for one in KEYS.items())
+
+    def _last(self, table: str, key: str) -> int:
+        # Text and blobs sort after any number.
+        last = self._db.execute(f"SELECT coalesce(max(position), 0) FROM {table}").fetchone()[0]
+        if not isinstance(last, int) or last > rows.POSITION_MAX:
+            row = self._db.execute(f"SELECT {key} FROM {table} ORDER BY position DESC LIMIT 1").fetchone()[0]
+            raise self._wrong(table, row, f"position is {last!r:.100}, not a count")
+        return last
 
     def close(self) -> None:
         """Give the file back."""
@@ -127,28 +139,28 @@ class State:
 
     def drives(self) -> list[DriveSpec]:
         """All drives, in the order in which they were registered."""
-        rows = self._read("SELECT name, model, sheet, capacity_bytes, staging FROM drives ORDER BY position")
-        return [self._decoded("drives", row[0], lambda row=row: _drive_of(*row)) for row in rows]
+        found = self._read("SELECT name, model, sheet, capacity_bytes, staging FROM drives ORDER BY position")
+        return [self._decoded("drives", row[0], lambda row=row: rows.drive_of(*row)) for row in found]
 
     def tenants(self) -> list[tuple[Tenant, str, list[bool]]]:
         """All tenants with their drives and their last observations, in the order in which they came."""
-        rows = self._read("SELECT id, capacity_bytes, profile, slos, drive, windows FROM tenants ORDER BY position")
+        found = self._read("SELECT id, capacity_bytes, profile, slos, drive, windows FROM tenants ORDER BY position")
         return [
-            (
-                self._decoded("tenants", row[0], lambda row=row: tenant_of(*row[:4])),
-                row[4],
-                [mark == "x" for mark in row[5]],
+            self._decoded(
+                "tenants", row[0], lambda row=row: (rows.tenant_of(*row[:4]), row[4], rows.windows_of(row[5]))
             )
-            for row in rows
+            for row in found
         ]
+
+    def check(self, drives: list[DriveSpec], tenants: list[tuple[Tenant, str]]) -> None:
+        """Raise StateError unless the rows fit together: each tenant's drive is there and has the room."""
+        if wrong := rows.unfit(drives, tenants):
+            raise self._wrong(*wrong)
 
     def profiles(self) -> dict[str, Profile]:
         """Named profiles."""
-        rows = self._read("SELECT name, features FROM profiles")
-        return {
-            name: self._decoded("profiles", name, lambda name=name, text=text: Profile(name, json.loads(text)))
-            for name, text in rows
-        }
+        found = self._read("SELECT name, features FROM profiles")
+        return {row[0]: self._decoded("profiles", row[0], lambda row=row: rows.profile_of_row(*row)) for row in found}
 
     def add_drive(self, spec: DriveSpec) -> None:
         """Keep a drive."""
@@ -162,13 +174,13 @@ class State:
 
     def add_tenant(self, tenant: Tenant, drive: str) -> None:
         """Keep a tenant and where it is."""
-        profile = None if tenant.profile is None else profile_text(tenant.profile)
-        row = (tenant.id, drive, tenant.capacity_bytes, profile, slos_text(tenant.slos), "", self._next())
+        profile = None if tenant.profile is None else rows.profile_text(tenant.profile)
+        row = (tenant.id, drive, tenant.capacity_bytes, profile, rows.slos_text(tenant.slos), "", self._next())
         self._db.execute("INSERT INTO tenants VALUES (?, ?, ?, ?, ?, ?, ?)", row)
 
     def change_tenant(self, tenant: Tenant, drive: str) -> None:
         """Keep a tenant's new drive or profile."""
-        profile = None if tenant.profile is None else profile_text(tenant.profile)
+        profile = None if tenant.profile is None else rows.profile_text(tenant.profile)
         self._db.execute("UPDATE tenants SET drive = ?, profile = ? WHERE id = ?", (drive, profile, tenant.id))
 
     def observe(self, tenant: str, windows: list[bool]) -> None:
@@ -188,7 +200,10 @@ class State:
     def answered(self, key: str) -> Answered | None:
         """The answer to a request id, if it was used."""
         row = self._db.execute("SELECT digest, status, body FROM requests WHERE key = ?", (key,)).fetchone()
-        return None if row is None else Answered(row[0], row[1], json.loads(row[2]))
+        if row is None:
+            return None
+        body = self._decoded("requests", key, lambda: json.loads(row[2]))
+        return Answered(row[0], row[1], body)
 
     def answer(self, key: str, digest: str, status: int, body: Any) -> None:
         """Keep the answer to a request id, and drop the oldest ones."""
@@ -221,17 +236,51 @@ class State:
         except sqlite3.Error as error:
             raise _explained(self.path, error) from error
 
-    def _decoded(self, table: str, key: str, make: Any) -> Any:
+    def _decoded(self, table: str, key: object, make: Any) -> Any:
         try:
             return make()
-        except (ValueError, TypeError, KeyError) as error:
-            raise StateError(
-                f"{self.path}: table {table}, row {key}: {error}; restore the file from a backup"
-            ) from error
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            raise self._wrong(table, key, str(error)) from error
+
+    def _wrong(self, table: str, key: object, what: str) -> StateError:
+        return StateError(f"{self.path}: table {table}, row {key}: {what}; restore the file from a backup")
 
     def _next(self) -> int:
         self._position += 1
         return self._position
+
+
+def _inspect(path: Path, create: bool) -> None:
+    """Refuse what is not ours before anything of it is written: neither header nor journal."""
+    if not path.exists():
+        if not create:
+            raise StateError(f"{path}: no such file; `linnet place drives --state {path} --add FILE` makes a state")
+        return
+    address = path.absolute().as_uri()
+    # Without its journal, which a connection that reads it would make if it were absent.
+    ours = _look(path, f"{address}?immutable=1")
+    journal = path.with_name(f"{path.name}-wal")
+    if not ours and journal.exists() and journal.stat().st_size:
+        ours = _look(path, f"{address}?mode=ro")
+    if not ours and not create:
+        raise StateError(f"{path}: empty; `linnet place drives --state {path} --add FILE` makes a state")
+
+
+def _look(path: Path, address: str) -> bool:
+    with closing(sqlite3.connect(address, isolation_level=None, timeout=0.0, uri=True)) as db:
+        return _checked(path, db)
+
+
+def _checked(path: Path, db: sqlite3.Connection) -> bool:
+    """Whether a database is a state; not if it is empty. Raise StateError for another one."""
+    application = db.execute("PRAGMA application_id").fetchone()[0]
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if application != APPLICATION and (tables or application):
+        raise StateError(f"{path}: a database, but not the state of a placement; give another file")
+    if application == APPLICATION and version > VERSION:
+        raise StateError(f"{path}: state version {version}; this linnet knows {VERSION}. Use a newer one")
+    return bool(tables)
 
 
 def _explained(path: Path, error: sqlite3.Error) -> StateError:
@@ -241,26 +290,3 @@ def _explained(path: Path, error: sqlite3.Error) -> StateError:
     if "not a database" in text or "malformed" in text:
         return StateError(f"{path}: not a state file, or damaged ({text}); restore it from a backup")
     return StateError(f"{path}: {text}")
-
-
-def _drive_of(name: str, model: str, sheet: str, capacity_bytes: int, staging: int) -> DriveSpec:
-    return DriveSpec(Drive(name, model, json.loads(sheet)), capacity_bytes, bool(staging))
-
-
-def profile_text(profile: Profile) -> str:
-    """A tenant's profile as JSON."""
-    return json.dumps({"name": profile.name, "features": dict(profile.features)})
-
-
-def slos_text(slos: tuple[Slo, ...]) -> str:
-    """SLOs as JSON."""
-    return json.dumps([[s.metric, s.bound, s.degradation_percent, s.confidence_percent] for s in slos])
-
-
-def tenant_of(id: str, capacity_bytes: int, profile: str | None, slos: str) -> Tenant:
-    """A tenant as it is stored."""
-    found = None
-    if profile is not None:
-        parts = json.loads(profile)
-        found = Profile(parts["name"], parts["features"])
-    return Tenant(id, capacity_bytes, found, tuple(Slo(*one) for one in json.loads(slos)))

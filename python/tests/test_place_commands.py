@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Commands on the state of placement: the examples of their help, and what they refuse as the service does."""
+
+import inspect
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+from linnet.cli import app, place_service
+from linnet.place.catalogue import profiles
+from linnet.place.cluster import DriveSpec
+from linnet.place.service import schema
+from linnet.place.service.state import State
+from linnet.place.words import Drive
+from place_made import GB, SHEET
+from typer.testing import CliRunner
+
+COMMANDS = ("drives", "admit", "whatif", "rebalance", "remove")
+READS = {"read_aligned_rate_mean": 100.0, "read_aligned_size_bytes_mean": 4096.0, "depth": 2.0}
+PROMISE = ("--slo", "read_latency_p99_us<=900")
+
+
+def test_the_examples_of_the_help_run_in_sequence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guide = (ROOT / "docs/guide/place-service.md").read_text()
+    found = re.search(r"^```toml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    assert found
+    (tmp_path / "drives.toml").write_text(found[1])
+    monkeypatch.chdir(tmp_path)
+    for name in COMMANDS:
+        text = " ".join((inspect.getdoc(getattr(place_service, f"{name}_command")) or "").split())
+        examples = re.findall(r"Example: \[bold\](.*?)\[/\]", text)
+        assert examples, name
+        for line in examples:
+            done = CliRunner().invoke(app, shlex.split(line)[1:], catch_exceptions=False)
+            assert done.exit_code == 0, f"{line}\n{done.output}"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    path = tmp_path / "s.db"
+    made = State(path)
+    with made.transaction():
+        made.add_drive(DriveSpec(Drive("d0", "made", SHEET), 10 * GB))
+        made.add_drive(DriveSpec(Drive("s0", "made"), 10 * GB, staging=True))
+    made.close()
+    return path
+
+
+def _said(*words: object) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["place", *map(str, words)], terminal_width=200)
+    text = " ".join(done.output.replace("│", " ").split())
+    return done.exit_code, text or str(done.exception)
+
+
+@pytest.mark.parametrize("command", ["admit", "whatif"])
+@pytest.mark.parametrize("name", ["x/y", "é", "a\tb", "a\x1b[31m", "a" * 100_000, ".a", "", "\udcff"])
+def test_an_id_that_http_cannot_say_is_refused(tmp_path: Path, command: str, name: str) -> None:
+    status, said = _said(command, name, "--profile", "oltp", "--state", tmp_path / "absent.db")
+    assert status == 2 and "TENANT" in said and "A-Z a-z 0-9 . _ : -" in said
+    assert len(said) < 1000 and "\x1b[31m" not in said
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("features", "more", "said"),
+    [
+        (READS | {"read_aligned_rate_mean": 1e308}, (), "read_aligned_rate_mean: Input should be less than"),
+        (READS | {"write_random_ratio": 7}, (), "write_random_ratio: Input should be less than or equal to 1"),
+        ({"read_aligned_bandwidth_mean": 1e6}, (), "read_aligned_rate_mean: zero or absent"),
+        ({"write_unaligned_rate_mean": 10}, (), "write_unaligned_size_bytes_mean: zero or absent"),
+        ({}, PROMISE, "no rate_mean is above 0"),
+        (READS, ("--capacity-bytes", 10**19), "--capacity-bytes"),
+        (READS, ("--slo", "read_latency_p99_us<=1e16"), "--slo"),
+        (READS, ("--slo", "read_latency_p99_us+10001%"), "--slo"),
+        (READS, ("--drive", "x/y"), "--drive"),
+    ],
+)
+def test_what_the_service_refuses_the_command_refuses(
+    state: Path, tmp_path: Path, features: dict[str, float], more: tuple[object, ...], said: str
+) -> None:
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps({"name": "p", "features": features}))
+    status, text = _said("admit", "a", "--state", state, "--profile", path, *more)
+    assert status != 0 and said in text
+    assert _said("remove", "a", "--state", state)[0] != 0
+    path.write_text(json.dumps({"name": "p", "features": READS}))
+    assert _said("admit", "a", "--state", state, "--profile", path, *PROMISE) == (0, "a: d0")
+
+
+def test_shipped_profiles_are_what_the_service_takes() -> None:
+    for one in profiles():
+        schema.Features.model_validate(dict(one.features))

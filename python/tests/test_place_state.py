@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The state file of placement: files of others, files that are absent, and rows that do not fit together."""
+
+import contextlib
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from linnet.place.allocate import Settings
+from linnet.place.cluster import DriveSpec
+from linnet.place.service.operations import Operations
+from linnet.place.service.state import State, StateError
+from linnet.place.sheet import SheetModel
+from linnet.place.slo import Slo, Tenant
+from linnet.place.words import Drive
+from place_made import GB, SHEET, profile
+
+
+def _change(path: Path, *statements: str) -> None:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as db:
+        for one in statements:
+            db.execute(one)
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def _made(path: Path) -> Path:
+    state = State(path)
+    with state.transaction():
+        state.add_drive(DriveSpec(Drive("d0", "made", SHEET), 10 * GB))
+        state.add_tenant(Tenant("a", GB, profile("p", 100.0), (Slo("read_latency_mean_us", bound=900.0),)), "d0")
+        state.put_profile(profile("p", 100.0))
+        state.answer("k", "digest", 201, {})
+    state.close()
+    return path
+
+
+def _opened(path: Path) -> None:
+    state = State(path, create=False)
+    try:
+        Operations(state, SheetModel(), Settings())
+    finally:
+        state.close()
+
+
+@pytest.mark.parametrize("mode", ["delete", "wal"])
+@pytest.mark.parametrize("more", ["", "PRAGMA application_id = 7"])
+@pytest.mark.parametrize("create", [True, False])
+def test_a_file_of_others_is_refused_and_left_as_it_is(tmp_path: Path, mode: str, more: str, create: bool) -> None:
+    path = tmp_path / "songs ? # %.db"
+    _change(path, f"PRAGMA journal_mode = {mode}", "CREATE TABLE songs (name)", more)
+    before = _files(tmp_path)
+    with pytest.raises(StateError, match="not the state of a placement"):
+        State(path, create)
+    assert _files(tmp_path) == before
+
+
+def test_a_newer_state_is_left_as_it_is(tmp_path: Path) -> None:
+    path = _made(tmp_path / "s.db")
+    _change(path, "PRAGMA user_version = 99")
+    before = _files(tmp_path)
+    with pytest.raises(StateError, match="state version 99"):
+        State(path)
+    assert _files(tmp_path) == before
+
+
+def test_a_state_that_was_killed_when_it_was_new_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    code = "import os, sys; from pathlib import Path; from linnet.place.service.state import State\n"
+    code += "state = State(Path(sys.argv[1])); os.kill(os.getpid(), 9)"
+    subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    assert path.with_name("s.db-wal").stat().st_size
+    State(path, create=False).close()
+
+
+def test_a_state_is_locked_against_a_second_one(tmp_path: Path) -> None:
+    state = State(tmp_path / "s.db")
+    for _ in range(2):
+        with pytest.raises(StateError, match="in use by another process"):
+            State(tmp_path / "s.db")
+    state.close()
+
+
+def test_only_what_fills_a_state_makes_its_file(linnet, tmp_path: Path) -> None:
+    path = tmp_path / "absent.db"
+    for words in (["remove", "a"], ["whatif", "a", "--profile", "oltp"], ["rebalance"], ["drives"]):
+        done = linnet("place", *words, "--state", path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"{path}: no such file" in done.stderr
+        assert not path.exists()
+    path.touch()
+    with pytest.raises(StateError, match="empty"):
+        State(path, create=False)
+    assert not path.stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("UPDATE tenants SET drive = 'gone'", "table tenants, row a: drive 'gone' is not in table drives"),
+        ("DELETE FROM drives", "table tenants, row a: drive 'd0' is not"),
+        ("UPDATE tenants SET drive = x'00'", "table tenants, row a: drive "),
+        ("UPDATE tenants SET capacity_bytes = 20000000000", "table drives, row d0: its tenants have 20000000000 bytes"),
+        ("UPDATE tenants SET capacity_bytes = 9000000000000000000", "table tenants, row a: capacity_bytes is 9"),
+        ("UPDATE tenants SET capacity_bytes = 'much'", "table tenants, row a: capacity_bytes is 'much', a str"),
+        ("UPDATE tenants SET id = NULL", "table tenants, row None: id is None"),
+        ("UPDATE tenants SET windows = x'00'", "table tenants, row a: windows"),
+        ("UPDATE tenants SET profile = '[]'", "table tenants, row a: profile"),
+        ("UPDATE tenants SET profile = '{}'", "table tenants, row a: profile: name or features is missing"),
+        ("""UPDATE tenants SET profile = '{"name": "p", "features": []}'""", "table tenants, row a: profile"),
+        (
+            """UPDATE tenants SET profile = '{"name": "p", "features": {"depth": "x"}}'""",
+            "row a: profile: depth is 'x'",
+        ),
+        ("UPDATE tenants SET slos = '{}'", "table tenants, row a: slos"),
+        ("UPDATE tenants SET slos = '[3]'", "table tenants, row a: slos"),
+        ("UPDATE tenants SET slos = '[[3, 4, 5, 6]]'", "table tenants, row a: "),
+        ("""UPDATE tenants SET slos = '[["read_latency_mean_us", "x", null, 50]]'""", "table tenants, row a: "),
+        ("UPDATE drives SET position = 'first'", "table drives, row d0: position is 'first'"),
+        ("UPDATE tenants SET position = 9223372036854775807", "table tenants, row a: position is 9"),
+        ("UPDATE requests SET position = x'00'", "table requests, row k: position is b"),
+        ("UPDATE drives SET sheet = '[]'", "table drives, row d0: sheet is [], a list"),
+        ("UPDATE drives SET sheet = 3", "table drives, row d0: sheet is 3"),
+        ("""UPDATE drives SET sheet = '{"seq_read_mbs": "fast"}'""", "row d0: sheet: seq_read_mbs is 'fast'"),
+        (f"""UPDATE drives SET sheet = '{{"seq_read_mbs": 1{"0" * 400}}}'""", "row d0: sheet: seq_read_mbs is 1"),
+        (f"""UPDATE tenants SET slos = '[["read_latency_mean_us", 1{"0" * 400}, null, 50]]'""", "tenants, row a: "),
+        ("UPDATE drives SET capacity_bytes = 'much'", "table drives, row d0: capacity_bytes is 'much'"),
+        ("UPDATE drives SET model = x'00'", "table drives, row d0: model"),
+        ("UPDATE drives SET staging = 'no'", "table drives, row d0: staging"),
+        ("UPDATE profiles SET features = '[]'", "table profiles, row p: features is [], a list"),
+        ("""UPDATE profiles SET features = '{"depth": -1}'""", "table profiles, row p: features: depth is -1"),
+        ("UPDATE profiles SET features = '" + "[" * 9999 + "'", "table profiles, row p: features: not JSON"),
+    ],
+)
+def test_rows_that_cannot_be_are_named(tmp_path: Path, change: str, said: str) -> None:
+    path = _made(tmp_path / "s.db")
+    _opened(path)
+    _change(path, "PRAGMA foreign_keys = OFF", change)
+    with pytest.raises(StateError) as failed:
+        _opened(path)
+    text = str(failed.value)
+    assert text.startswith(f"{path}: ") and said in text and "restore the file from a backup" in text
+
+
+def test_a_kept_answer_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    path = _made(tmp_path / "s.db")
+    _change(path, "UPDATE requests SET body = '{'")
+    with contextlib.closing(State(path)) as state, pytest.raises(StateError, match="table requests, row k"):
+        state.answered("k")
