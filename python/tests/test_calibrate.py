@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from linnet import DeviceError
 from linnet import Error as LinnetError
 from linnet.calibration.calibrate import STEPS, calibrate, figure, read_params, with_layout
 from linnet.calibration.iocost import SATURATION, Level, read_result
@@ -146,3 +147,9 @@ def test_a_ceiling_is_compared_with_a_load_beneath_it() -> None:
     assert nearest(levels, 85) is levels[1]
     assert nearest(levels, 60) is None
     assert 0 < off(rows, levels) < 0.3
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.0, "8", True])
+def test_a_layout_is_of_whole_numbers(value: object) -> None:
+    with pytest.raises(DeviceError, match="channels = .*give a whole number from 1 up"):
+        with_layout(read_params("consumer-deep"), {"channels": value})

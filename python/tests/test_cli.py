@@ -229,6 +229,14 @@ def catches(pid: int, number: int) -> bool:
     return caught is not None and bool(int(caught[1], 16) >> (number - 1) & 1)
 
 
+def test_a_name_that_the_terminal_lacks_is_escaped(linnet, file: Path, tmp_path: Path) -> None:
+    named = tmp_path / f"t\u00e9 \u6570{file.suffix}"
+    named.write_bytes(file.read_bytes())
+    done = linnet("trace", "stat", named, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0, done.stderr
+    assert r"t\xe9 \u6570" in done.stdout and "records" in done.stdout
+
+
 @pytest.mark.slow
 def test_interrupt_stops_in_mid_run_and_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "report.html"

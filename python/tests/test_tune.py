@@ -3,6 +3,7 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,21 @@ def set_kib(machine: Path, kib: int) -> None:
 
 def get_kib(machine: Path) -> int:
     return int((machine / "sys/block/nvme0n1/queue/read_ahead_kb").read_text())
+
+
+def test_doctor_is_interrupted_in_its_pause(machine: Path) -> None:
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, stop)
+    begun = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _native.tune_doctor(30.0, str(machine))
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() < begun + 20, "not at the end of the pause"
 
 
 def test_doctor_says_by_its_status_whether_something_is_to_do(machine: Path, tmp_path: Path) -> None:

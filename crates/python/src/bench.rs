@@ -45,6 +45,17 @@ pub fn bench_ssd_count(mix: &str, ios: usize) -> PyResult<()> {
     Err(PyValueError::new_err(format!("unknown mix {mix:?}")))
 }
 
+/// Runs a bench in a thread of its own and looks for Ctrl-C meanwhile. The thread of an interrupted bench ends with the
+/// process.
+fn interruptible<T: Send + 'static>(py: Python<'_>, work: impl FnOnce() -> T + Send + 'static) -> PyResult<T> {
+    let thread = std::thread::spawn(work);
+    while !thread.is_finished() {
+        py.detach(|| std::thread::sleep(std::time::Duration::from_millis(50)));
+        py.check_signals()?;
+    }
+    thread.join().map_err(|panic| std::panic::resume_unwind(panic))
+}
+
 /// Cost of a decision, one JSON object per row; `counter` is a program that passes its arguments after `count` to
 /// `bench_decide_count`, and runs under valgrind.
 #[cfg(target_arch = "x86_64")]
@@ -59,7 +70,7 @@ pub fn bench_decide(
         return Err(PyValueError::new_err("blocks is at least 1"));
     }
     let options = linnet_bench::decide::Options { blocks, seed, counter, ..Default::default() };
-    let rows = py.detach(|| linnet_bench::decide::decide(&options)).map_err(errors::model)?;
+    let rows = interruptible(py, move || linnet_bench::decide::decide(&options))?.map_err(errors::model)?;
     Ok(rows.iter().map(linnet_bench::decide::Row::to_json).collect())
 }
 
@@ -102,7 +113,7 @@ pub fn bench_tune(py: Python<'_>, blocks: usize, seed: u64) -> PyResult<Vec<Stri
     if blocks == 0 {
         return Err(PyValueError::new_err("blocks is at least 1"));
     }
-    let rows = py.detach(|| linnet_bench::tune::tune(blocks, seed)).map_err(errors::model)?;
+    let rows = interruptible(py, move || linnet_bench::tune::tune(blocks, seed))?.map_err(errors::model)?;
     Ok(rows.iter().map(linnet_bench::tune::TuneRow::to_json).collect())
 }
 

@@ -2,7 +2,7 @@
 //! The readahead tuner and its doctor. Rows and events travel as JSON, as the commands print them.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use linnet_tune::device::Rivals;
 use linnet_tune::event::Event;
@@ -28,6 +28,9 @@ type OpenFile = (u32, u32, u32, Option<&'static str>);
 /// Devices and their values, devices that somebody else set, open files, and points where a mount was taken off.
 type Restored = (Knobs, Knobs, usize, Vec<String>);
 
+/// Ctrl-C is looked for so often.
+const STEP: Duration = Duration::from_millis(100);
+
 /// The machine, or the one whose files lie below `root`.
 pub fn host(root: Option<&str>) -> Host {
     root.map_or_else(Host::default, Host::below)
@@ -48,7 +51,15 @@ pub fn tune_doctor(py: Python<'_>, seconds: f64, root: Option<&str>) -> PyResult
     let pause = Duration::try_from_secs_f64(seconds)
         .map_err(|_| PyValueError::new_err(format!("seconds is {seconds}; give 0 or more")))?;
     let host = host(root);
-    let rows = py.detach(|| doctor::examine(&host, || std::thread::sleep(pause))).map_err(refused)?;
+    let mut progress = Progress::new(None);
+    let wait = || {
+        let end = Instant::now() + pause;
+        while Instant::now() < end && progress.tell(()) {
+            std::thread::sleep(STEP.min(end.saturating_duration_since(Instant::now())));
+        }
+    };
+    let rows = py.detach(|| doctor::examine(&host, wait)).map_err(refused)?;
+    progress.raised().map_or(Ok(()), Err)?;
     Ok(rows.iter().map(|row| row.to_json().to_string()).collect())
 }
 

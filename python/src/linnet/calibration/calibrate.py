@@ -123,8 +123,11 @@ def with_layout(params: Parameters, fixed: Mapping[str, Any]) -> Parameters:
         if key not in params or key == "model":
             raise DeviceError(f"{key}: no such SSD parameter; known: {', '.join(k for k in params if k != 'model')}")
     new = params | dict(fixed)
+    row = ("channels", "dies_per_channel", "planes", "flash_page_bytes", "blocks_per_plane")
+    for key in row:
+        if type(new[key]) is not int or new[key] < 1:
+            raise DeviceError(f"{key} = {new[key]!r}: give a whole number from 1 up")
     if "pages_per_block" not in fixed and new != params:
-        row = ("channels", "dies_per_channel", "planes", "flash_page_bytes", "blocks_per_plane")
         ratio = math.prod(params[k] for k in row) / math.prod(new[k] for k in row)
         new["pages_per_block"] = max(1, round(params["pages_per_block"] * ratio))
         if "superblocks_per_erase" not in fixed:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import atexit
 import errno
 import gc
+import io
 import os
 import select
 import signal
@@ -130,6 +131,9 @@ def main() -> None:
     # What is open is removed and put back, as after Ctrl-C. Commands that have more to end set their own handler.
     signal.signal(signal.SIGTERM, _terminate)
     sys.unraisablehook = _raise_again
+    # A name that the terminal's encoding lacks is no reason to lose a result.
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         _run()
     except SystemExit as end:

@@ -54,7 +54,7 @@ def doctor(
     """
     try:
         rows = [json_text.loads(row) for row in _native.tune_doctor(seconds, None if root is None else str(root))]
-    except (Error, OSError) as error:
+    except (Error, OSError, UnicodeError) as error:
         fail(str(error))
         raise typer.Exit(UNABLE) from error
     if json:
@@ -263,7 +263,7 @@ def files(
         print_json({"rows": rows})
         return
     columns = ["left alone because", "process", "fd", "KiB"]
-    table(None, columns, [[row["left_alone"], row["process"], row["fd"], row["value_kib"]] for row in rows])
+    table(None, columns, [[row["left_alone"], str(row["process"]), str(row["fd"]), row["value_kib"]] for row in rows])
 
 
 def restore(
