@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from linnet.studies.grid import by_cell, enough, kept_rows, missed, ratio, summary
+from linnet.studies.grid import by_cell, enough, missed, ratio, summary
+from linnet.studies.kept import kept_rows
 
 MODELS = ("logistic", "trees", "linnos", "heimdall", "linnet")
 CAP_US = 9999

@@ -151,5 +151,5 @@ def test_a_ceiling_is_compared_with_a_load_beneath_it() -> None:
 
 @pytest.mark.parametrize("value", [0, -1, 2.0, "8", True])
 def test_a_layout_is_of_whole_numbers(value: object) -> None:
-    with pytest.raises(DeviceError, match="channels = .*give a whole number from 1 up"):
+    with pytest.raises(DeviceError, match=r"channels = .*give a whole number from 1 up"):
         with_layout(read_params("consumer-deep"), {"channels": value})

@@ -10,8 +10,19 @@ from linnet._native import Study, defects
 from linnet.studies import ceiling
 from linnet.studies.accuracy import CEILING, FIGURES, MODELS, MORE_MODELS, accuracy, numbers
 from linnet.studies.ceiling import STEP, STRENGTHS, boosted, chosen, parts_of
-from linnet.studies.grid import Cell, Source, every_cell, first_reads, ratio, run_cells, summary, two_periods
-from linnet.studies.kept import kept_rows
+from linnet.studies.grid import (
+    CONTENT,
+    Cell,
+    Source,
+    by_cell,
+    every_cell,
+    first_reads,
+    ratio,
+    run_cells,
+    summary,
+    two_periods,
+)
+from linnet.studies.kept import Kept, kept_rows
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
@@ -82,6 +93,84 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
         "sata",
         "all simulated",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("my notes", 1),
+        ("my notes\n", 1),
+        ("{ notes", 1),
+        ('{"name": "mine"', 1),
+        ("[1]\n", 1),
+        ("\n", 1),
+        ('{"trace": "odd.csv"}\n', 1),
+        ('{"trace": "odd.csv"}', 1),
+        ('{"trace": "odd.csv"} and notes', 1),
+        ("[" * 100_000 + "\n", 1),
+        ("ROW\nmy notes", 2),
+        ("ROW\n\xff\n", 2),
+        ('ROW\n{"trace": ["odd.csv"]}\n', 2),
+        ('ROW\n{"trace": "cut\nROW\n', 2),
+    ],
+)
+def test_a_file_with_more_than_rows_is_left_as_it_is(text: str, line: int, tmp_path: Path) -> None:
+    (row,) = run_cells([Cell(Source("az-e"), "sata", 0.5, 0)], lambda source: device_trace(), ["always-fast"], 1000)
+    out = tmp_path / "own.txt"
+    before = text.replace("ROW", json.dumps(row)).encode("latin-1")
+    out.write_bytes(before)
+    with pytest.raises(ValueError, match=rf"own\.txt: line {line}: "):
+        run_cells([], lambda source: device_trace(), [], 1000, out)
+    assert out.read_bytes() == before
+
+
+def test_only_a_cut_row_is_dropped(tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    whole = '{"a":  1}\n{"a": 2}'
+    for text, left, rows in (
+        (whole, whole + "\n", 2),
+        (whole + "\n", whole + "\n", 2),
+        (whole[:-1], '{"a":  1}\n', 1),
+        ("{", "", 0),
+        ("", "", 0),
+    ):
+        out.write_text(text)
+        assert len(Kept(out, {"a": int}).before) == rows
+        assert out.read_text() == left
+
+
+def test_traces_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    cells = []
+    for number in (1, 2):
+        path = tmp_path / f"o{number}" / "odd.parquet"
+        path.parent.mkdir()
+        write_trace(device_trace(number), path)
+        cells.append(Cell(Source(path.name, path), None, None, 0))
+
+    def load(source: Source) -> Trace:
+        return Trace.read(source.path)
+
+    out = tmp_path / "rows.jsonl"
+    first, second = (run_cells([cell], load, ["always-fast"], 1000, out) for cell in cells)
+    assert [row["trace"] for row in first + second] == ["odd.parquet"] * 2
+    assert first[0]["base_rate"] != second[0]["base_rate"] and first[0][CONTENT] != second[0][CONTENT]
+    assert second == run_cells(cells[1:], load, ["always-fast"], 1000)
+    assert first + second == run_cells(cells, load, ["always-fast"], 1000, out) == kept_rows(out)
+    assert len(by_cell(first + second)) == 2
+    # A row of before digests may be of either.
+    old = {key: value for key, value in second[0].items() if key != CONTENT}
+    out.write_text(json.dumps(old) + "\n")
+    assert run_cells(cells[:1], load, ["always-fast"], 1000, out) == first
+    assert kept_rows(out) == [old, *first] and len(by_cell([old, *first])) == 1
+
+
+def test_the_command_refuses_a_file_of_others(linnet, tmp_path: Path) -> None:
+    write_trace(device_trace(4), tmp_path / "made.csv")
+    own = tmp_path / "n.txt"
+    own.write_text("my notes")
+    done = linnet("study", "accuracy", "-t", tmp_path / "made.csv", "--model", "always-fast", "--out", own)
+    assert done.returncode == 1 and "n.txt: line 1" in done.stderr and "Traceback" not in done.stderr
+    assert own.read_text() == "my notes"
 
 
 def test_the_grid_is_whole_where_the_traces_are(shared: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ Rows are kept in a file of JSON lines, a cell at a time, so that a run that was 
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from linnet._native import Array, LearnError, Trace, synth, workloads
-from linnet.studies.accuracy import CEILING, accuracy
-from linnet.studies.kept import Kept
+from linnet.studies.accuracy import CEILING, FIGURES, accuracy
+from linnet.studies.kept import Kept, Kinds
 from linnet.traces import without_ties
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
@@ -48,6 +49,17 @@ FEW = 50
 """A cell with fewer slow or fewer fast test reads is shown but not included in means."""
 FLOOR = 1e-4
 """Lowest 1 - AUC in a ratio; below it a handful of pairs decides."""
+
+CONTENT = "trace_digest"
+"""The key of a row that tells traces of the same name apart. Rows of workloads have none, nor do old rows."""
+NEEDED: Kinds = {
+    **{"trace": str, "preset": str | None, "share": int | float | None, "seed": int, "max_reads": int | None},
+    **dict.fromkeys(FIGURES, int | float | None),
+    **{"model": str, "rows": int, "base_rate": int | float},
+}
+"""What a row has."""
+OPTIONAL: Kinds = {CONTENT: str, "defects": list}
+"""What a row may have."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +159,21 @@ def study_cell(
     return [row | cell.key() | told for row in accuracy(trace, models, cell.seed, test, defects)]
 
 
+def content_of(source: Source, load: Callable[[Source], Trace]) -> dict[str, str]:
+    """What tells a trace from others of its name; nothing for a workload, whose name says all."""
+    if source.path is None:
+        return {}
+    if source.path.is_file():
+        with source.path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256")
+    else:
+        # A pipe gives its content once.
+        digest = hashlib.sha256()
+        for column in load(source).columns().values():
+            digest.update(column.tobytes())
+    return {CONTENT: digest.hexdigest()[:32]}
+
+
 def run_cells(
     cells: Sequence[Cell],
     load: Callable[[Source], Trace],
@@ -157,41 +184,61 @@ def run_cells(
     skipped: Callable[[str], None] = lambda text: None,
     defects: Sequence[str] = (),
 ) -> list[dict[str, Any]]:
-    """Rows of all cells. With ``out`` each cell's are appended to it, and what it has already is not run again."""
-    kept = Kept(out)
-    rows = list(kept.before)
+    """Rows of all cells. With ``out`` each cell's are appended to it, and what it has already is not run again.
+
+    Other rows that ``out`` has are given too, except those of another trace with the name of one of these.
+    """
+    kept = Kept(out, NEEDED, OPTIONAL)
+    rows: list[dict[str, Any]] = []
 
     def name(row: dict[str, Any]) -> tuple[Any, ...]:
-        return (*(row[k] for k in ("trace", "preset", "share", "seed", "max_reads", "model")), *row.get("defects", ()))
+        keys = ("trace", "preset", "share", "seed", "max_reads", "model")
+        # An old row without a digest may be of any trace of that name: it is not that of a trace, which has one.
+        return (*(row[k] for k in keys), row.get(CONTENT), *map(str, row.get("defects", ())))
 
-    have = {name(row) for row in rows}
+    have = {name(row) for row in kept.before}
+    contents: dict[Source, dict[str, str]] = {}
     for done, cell in enumerate(cells):
         told(done)
+        if cell.source not in contents:
+            contents[cell.source] = content_of(cell.source, load)
+        content = contents[cell.source]
         # Traces of real latencies are few and count most: they are taken whole.
         limit = None if cell.preset is None else max_reads
-        of = {"max_reads": limit, "defects": defects} | cell.key()
+        of = {"max_reads": limit, "defects": defects} | cell.key() | content
         wanted = [model for model in dict.fromkeys(models) if name(of | {"model": model}) not in have]
         if not wanted:
             continue
         try:
-            found = study_cell(cell, load, wanted, limit, defects)
+            found = [row | content for row in study_cell(cell, load, wanted, limit, defects)]
         except LearnError as error:
             skipped(f"{' '.join(str(v) for v in cell.key().values())}: {error}")
             continue
         kept.add(found)
+        have.update(map(name, found))
         rows += found
     told(len(cells))
-    return rows
+    asked = {(source.name, content.get(CONTENT)) for source, content in contents.items()}
+    names = {trace for trace, _ in asked}
+    before = [row for row in kept.before if row["trace"] not in names or (row["trace"], row.get(CONTENT)) in asked]
+    return before + rows
 
 
 # ---- what the rows add up to ----
 
 
 def by_cell(rows: Sequence[dict[str, Any]]) -> dict[tuple[Any, ...], dict[str, dict[str, Any]]]:
-    """Rows by cell, then by model."""
+    """Rows by cell, then by model. Traces of the same name have their digests in it."""
+    contents: dict[str, set[str]] = {}
+    for row in rows:
+        if CONTENT in row:
+            contents.setdefault(row["trace"], set()).add(row[CONTENT])
     cells: dict[tuple[Any, ...], dict[str, dict[str, Any]]] = {}
     for row in rows:
-        cells.setdefault((row["trace"], row["preset"], row["share"], row["seed"]), {})[row["model"]] = row
+        trace = row["trace"]
+        if CONTENT in row and len(contents[trace]) > 1:
+            trace = f"{trace} {row[CONTENT]}"
+        cells.setdefault((trace, row["preset"], row["share"], row["seed"]), {})[row["model"]] = row
     return cells
 
 

@@ -1,22 +1,78 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Rows that a long study keeps in a file of JSON lines, so that a stopped run continues."""
+"""Rows that a long study keeps in a file of JSON lines, so that a stopped run continues.
+
+A file that has anything else is somebody's own: it is refused, and left as it is.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType, UnionType
 from typing import Any
 
 from linnet.files import write_whole
 
+Kinds = Mapping[str, type | UnionType]
+"""What the values of some keys of a row are."""
+ANY: Kinds = MappingProxyType({})
 
-def kept_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of a file of JSON lines; a last line that was cut off by a stop is left out."""
+
+def kept_rows(path: Path, needed: Kinds = ANY, optional: Kinds = ANY) -> list[dict[str, Any]]:
+    """The rows of a file of JSON lines; a last line that was cut off by a stop is left out.
+
+    Every row has the keys of ``needed``, and may have those of ``optional``. Raises :class:`ValueError` with the file
+    and the line for anything that is no such row.
+    """
+    return _read(path, needed, optional)[0]
+
+
+def _read(path: Path, needed: Kinds, optional: Kinds) -> tuple[list[dict[str, Any]], bytes | None]:
+    """The rows of a file, and what must be in it before more are appended, if that is not what it has."""
     if not path.exists():
-        return []
-    lines = path.read_text().splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+        return [], None
+    data = path.read_bytes()
+    *whole, last = data.split(b"\n")
+    rows = [_row(line, f"{path}: line {number}", needed, optional) for number, line in enumerate(whole, 1)]
+    if not last:
+        return rows, None
+    if _cut_off(last, needed):
+        return rows, data[: -len(last)]
+    rows.append(_row(last, f"{path}: line {len(whole) + 1}", needed, optional))
+    return rows, data + b"\n"
+
+
+def _row(line: bytes, where: str, needed: Kinds, optional: Kinds) -> dict[str, Any]:
+    """The row of a line."""
+    try:
+        row = json.loads(line.decode())
+    except (ValueError, RecursionError):
+        row = None
+    if isinstance(row, dict):
+        lacking = [key for key in needed if key not in row]
+        other = [key for key, kind in {**needed, **optional}.items() if key in row and not isinstance(row[key], kind)]
+        if not lacking and not other:
+            return row
+        fault = f"a row of this study has {lacking[0]!r}" if lacking else f"{other[0]!r} has a value of another kind"
+    else:
+        fault = "not a JSON object"
+    raise ValueError(f"{where}: {fault}; the file is left as it is, give one that has only rows of this study")
+
+
+def _cut_off(line: bytes, needed: Kinds) -> bool:
+    """Whether a last line without an end begins like a row, and ends within it."""
+    begins = [f'{{"{key}": '.encode() for key in needed] or [b'{"']
+    if not any(line.startswith(begin) or begin.startswith(line) for begin in begins):
+        return False
+    try:
+        json.loads(line.decode())
+    except json.JSONDecodeError as error:
+        # A row and then something else was not cut off.
+        return not error.msg.startswith("Extra data")
+    except (ValueError, RecursionError):
+        return False
+    return False
 
 
 def _lines(rows: Sequence[dict[str, Any]]) -> str:
@@ -24,16 +80,21 @@ def _lines(rows: Sequence[dict[str, Any]]) -> str:
 
 
 class Kept:
-    """The rows of a file from before, and the place where new ones are appended. Without a file nothing is kept."""
+    """The rows of a file from before, and the place where new ones are appended. Without a file nothing is kept.
 
-    def __init__(self, path: Path | None) -> None:
+    ``needed`` and ``optional`` are those of :func:`kept_rows`.
+    """
+
+    def __init__(self, path: Path | None, needed: Kinds = ANY, optional: Kinds = ANY) -> None:
         if path is not None and path.exists() and not path.is_file():
             raise ValueError(f"{path}: not a regular file, and rows are appended to what it has; give a file")
         self._path = path
-        self.before = [] if path is None else kept_rows(path)
+        self.before: list[dict[str, Any]] = []
         """Rows that need not be made again."""
-        if path is not None and path.exists():
-            write_whole(path, _lines(self.before))
+        if path is not None:
+            self.before, mended = _read(path, needed, optional)
+            if mended is not None:
+                write_whole(path, mended)
 
     def add(self, rows: Sequence[dict[str, Any]]) -> None:
         """Append rows."""
