@@ -74,8 +74,12 @@ def judge(
     minutes: int,
     progress: Callable[[int], None],
 ) -> list[dict[str, Any]]:
-    """Rows for each source, split, target and model. ``progress`` is told how many folds are done: see :func:`work`."""
+    """Rows for each source, split, target and model. ``progress`` is told how many folds are done: see :func:`work`.
+
+    Raises ValueError where nothing at all is left to try.
+    """
     rows: list[dict[str, Any]] = []
+    nothing: list[str] = []
     done = 0
     for split in splits:
         for source, tried in data.items():
@@ -94,16 +98,13 @@ def judge(
             found = [row for name in models for row in _rows(question, tried.targets, name, answers[name])]
             if not found:
                 names = ", ".join(sorted({name for seed in answers[models[0]] for name in seed.untried}))
-                raise ValueError(
-                    f"{source}, {split}: no load is left to try"
-                    + (
-                        f" after {minutes} probes of each of {names}; ask for fewer (--probe-minutes), or"
-                        if names
-                        else ";"
-                    )
-                    + " give measurements of more loads"
+                after = (
+                    f" after {minutes} probes of each of {names}; ask for fewer (--probe-minutes), or" if names else ";"
                 )
+                nothing.append(f"{source}, {split}: no load is left to try{after} give measurements of more loads")
             rows += found
+    if nothing and not rows:
+        raise ValueError("; ".join(nothing))
     return rows
 
 

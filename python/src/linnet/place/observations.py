@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linnet.place.tables import COST_MODEL, SHEET, Columns, read_tables, same
+from linnet.place.tables import COST_MODEL, SHEET, Columns, read_tables
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -70,18 +70,21 @@ class Observations:
 
 
 def same_drives(places: Sequence[tuple[str, Observations]]) -> None:
-    """Raise ValueError for drives of one name that differ in model or data sheet, by the places that they are of."""
+    """Raise ValueError for drives of one name that differ in model or data sheet, by the places that they are of.
+
+    A figure that one of them lacks is no difference. Cost models are measured, so each host may have its own.
+    """
     known: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
     for place, rows in places:
         if "drive" not in rows.labels:
             continue
-        figures = [name for name in (*SHEET, *COST_MODEL) if name in rows.inputs]
+        figures = [name for name in SHEET if name in rows.inputs]
         columns = [rows.labels["model"], *(rows.inputs[name] for name in figures)]
         for drive, *values in dict.fromkeys(zip(rows.labels["drive"], *map(list, columns), strict=True)):
             sheet = dict(zip(("model", *figures), values, strict=True))
             first, other = known.setdefault((rows.source, drive), (place, sheet))
             for name, value in sheet.items():
-                if not same(value, other[name]):
+                if not _agree(value, other[name]):
                     raise ValueError(
                         f"drive {drive}: {name} is {_shown(other[name])} in {first} and {_shown(value)} in {place}; "
                         "rename one of the drives in all tables of its folder, or correct its sheet"
@@ -89,7 +92,11 @@ def same_drives(places: Sequence[tuple[str, Observations]]) -> None:
 
 
 def _shown(value: Any) -> str:
-    return str(value) if isinstance(value, str) else "empty" if np.isnan(value) else f"{value:g}"
+    return str(value) if isinstance(value, str) else f"{value:g}"
+
+
+def _agree(one: Any, other: Any) -> bool:
+    return bool(one == other) or (not isinstance(one, str) and bool(np.isnan(one) or np.isnan(other)))
 
 
 def together(places: Sequence[tuple[str, Observations]]) -> Observations:
