@@ -184,6 +184,10 @@ fn attach_function(ebpf: &mut Ebpf, instead_of: &str, btf: &Btf) -> Result<()> {
     Ok(())
 }
 
+fn iterator<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut Iter {
+    ebpf.program_mut(name).expect("in the object").try_into().expect("an iterator")
+}
+
 fn files(ebpf: &Ebpf) -> PerCpuHashMap<&MapData, Key, Cell> {
     PerCpuHashMap::try_from(ebpf.map("files").expect("in the object")).expect("its key and value")
 }
@@ -240,14 +244,11 @@ impl Bpf {
     }
 
     fn with_iterator(mut ebpf: Ebpf, mut sight: Sight, btf: &Btf) -> Bpf {
-        let iterator: &mut Iter =
-            ebpf.program_mut("descriptors").expect("in the object").try_into().expect("an iterator");
-        if let Err(error) = iterator.load("task_file", btf) {
+        if let Err(error) = iterator(&mut ebpf, "descriptors").load("task_file", btf) {
             sight.descriptors = false;
             sight.limits.push(format!("open files cannot be listed, only devices are set: {}", causes(&error)));
         }
-        let iterator: &mut Iter = ebpf.program_mut("mappings").expect("in the object").try_into().expect("an iterator");
-        let loaded = iterator.load("task_vma", btf);
+        let loaded = iterator(&mut ebpf, "mappings").load("task_vma", btf);
         if let Err(error) = &loaded {
             sight.limits.push(not_seen("advice by madvise", &[refused(causes(error))]));
         }
@@ -391,7 +392,7 @@ impl Bpf {
     fn iterate(&mut self, name: &str) -> Result<Vec<u8>> {
         let failed =
             |error: &dyn std::error::Error| refused(format!("{name} of processes cannot be listed: {}", causes(error)));
-        let iterator: &mut Iter = self.ebpf.program_mut(name).expect("in the object").try_into().expect("an iterator");
+        let iterator = iterator(&mut self.ebpf, name);
         let link = iterator.attach().map_err(|error| failed(&error))?;
         let link = iterator.take_link(link).map_err(|error| failed(&error))?;
         let mut file = link.into_file().map_err(|error| failed(&error))?;
