@@ -9,7 +9,16 @@ import time
 from pathlib import Path
 
 from bed import Bed, tuner
-from helpers import events, reset, settled, values, wait
+from helpers import events, reset, script, settled, values, wait
+
+
+def left_alone(bed: Bed, data: Path, log: Path, code: str, word: str, kib: int) -> None:
+    """A reader keeps its value, and the reason, which has this word, is told once."""
+    with tuner(bed, log), script(bed, code, data) as process:
+        found = wait("a reason", lambda: events(log, "skip"))
+        time.sleep(1.5)
+        assert word in found[0]["why"] and len(events(log, "skip")) == 1, events(log, "skip")
+        assert settled(data, process.pid, kib)(), values(data, process.pid)
 
 
 def is_respected(bed: Bed, data: Path, log: Path) -> None:
@@ -24,16 +33,7 @@ def is_respected(bed: Bed, data: Path, log: Path) -> None:
             "while True:\n"
             " i=random.randrange(n); m[i*4096]; os.pread(fd,65536,i*4096)\n"
         )
-        with tuner(bed, log):
-            process = bed.start([sys.executable, "-c", code, str(data)])
-            try:
-                found = wait("a reason", lambda: events(log, "skip"))
-                time.sleep(1.5)
-                assert word in found[0]["why"] and len(events(log, "skip")) == 1, events(log, "skip")
-                assert settled(data, process.pid, kib)(), values(data, process.pid)
-            finally:
-                process.kill()
-                process.communicate()
+        left_alone(bed, data, log, code, word, kib)
 
 
 def by_madvise_is_respected(bed: Bed, data: Path, log: Path) -> None:
@@ -46,17 +46,8 @@ def by_madvise_is_respected(bed: Bed, data: Path, log: Path) -> None:
             "while True:\n"
             " i=random.randrange(n); m[i*4096]; os.pread(fd,4096,random.randrange(n)*4096)\n"
         )
-        with tuner(bed, log):
-            process = bed.start([sys.executable, "-c", code, str(data)])
-            try:
-                found = wait("a reason", lambda: events(log, "skip"))
-                time.sleep(1.5)
-                assert f"MADV_{word}" in found[0]["why"] and len(events(log, "skip")) == 1, events(log, "skip")
-                assert not events(log, "decision"), events(log, "decision")
-                assert settled(data, process.pid, 128)(), values(data, process.pid)
-            finally:
-                process.kill()
-                process.communicate()
+        left_alone(bed, data, log, code, f"MADV_{word}", 128)
+        assert not events(log, "decision"), events(log, "decision")
 
 
 def given_later_puts_back(bed: Bed, data: Path, log: Path) -> None:
@@ -70,22 +61,17 @@ def given_later_puts_back(bed: Bed, data: Path, log: Path) -> None:
     )
     reset(data)
     go = log.with_suffix(".go")
-    with tuner(bed, log):
-        process = bed.start([sys.executable, "-c", code, str(data), str(go)])
-        try:
-            wait("8 KiB on the open file", settled(data, process.pid, 8))
-            go.touch()
-            wait("128 KiB again", settled(data, process.pid, 128))
-            found = wait("the reason", lambda: events(log, "rollback"))
-            assert [(e["from_kib"], e["to_kib"]) for e in found] == [(8, 128)], found
-            assert "MADV_SEQUENTIAL" in found[0]["why"], found
-            time.sleep(3)
-            assert settled(data, process.pid, 128)(), values(data, process.pid)
-            go.unlink()
-            wait("8 KiB once more", settled(data, process.pid, 8))
-        finally:
-            process.kill()
-            process.communicate()
+    with tuner(bed, log), script(bed, code, data, go) as process:
+        wait("8 KiB on the open file", settled(data, process.pid, 8))
+        go.touch()
+        wait("128 KiB again", settled(data, process.pid, 128))
+        found = wait("the reason", lambda: events(log, "rollback"))
+        assert [(e["from_kib"], e["to_kib"]) for e in found] == [(8, 128)], found
+        assert "MADV_SEQUENTIAL" in found[0]["why"], found
+        time.sleep(3)
+        assert settled(data, process.pid, 128)(), values(data, process.pid)
+        go.unlink()
+        wait("8 KiB once more", settled(data, process.pid, 8))
 
 
 def those_who_gave_it_do_not_count(bed: Bed, data: Path, log: Path) -> None:

@@ -49,17 +49,29 @@ def reset(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def reader(
-    bed: Bed, path: Path, order: str, seconds: float = 60.0, how: str = "mmap"
-) -> Iterator[subprocess.Popen[str]]:
-    """Our reader, until the block ends."""
-    reset(path)
-    process = bed.start([sys.executable, str(READER), str(path), how, order, str(seconds)])
+def running(bed: Bed, words: list[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process in the bed's groups, until the block ends."""
+    process = bed.start(words)
     try:
         yield process
     finally:
         process.kill()
         process.communicate()
+
+
+def script(bed: Bed, code: str, *words: object) -> contextlib.AbstractContextManager[subprocess.Popen[str]]:
+    """A Python program with these arguments, until the block ends."""
+    return running(bed, [sys.executable, "-c", code, *map(str, words)])
+
+
+@contextlib.contextmanager
+def reader(
+    bed: Bed, path: Path, order: str, seconds: float = 60.0, how: str = "mmap"
+) -> Iterator[subprocess.Popen[str]]:
+    """Our reader, until the block ends."""
+    reset(path)
+    with running(bed, [sys.executable, str(READER), str(path), how, order, str(seconds)]) as process:
+        yield process
 
 
 def settled(path: Path, process: int, kib: int) -> Callable[[], bool]:

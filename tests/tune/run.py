@@ -24,7 +24,7 @@ import advice
 import calibrate
 import ends
 from bed import LINNET, NVME, Bed, missing, tuner
-from helpers import events, reader, reset, settled, values, wait
+from helpers import events, reader, reset, script, settled, values, wait
 from linnet import _native
 
 SKIPPED = 77
@@ -73,18 +73,14 @@ def change_is_followed(bed: Bed, data: Path, log: Path) -> None:
         " m.close(); m=mmap.mmap(fd,0,prot=1)\n"
         " for i in range(n): m[i*4096]\n"
     )
-    with tuner(bed, log):
-        process = bed.start([sys.executable, "-c", code, str(data)])
-        try:
-            assert process.stdout is not None
-            turned = float(process.stdout.readline())
-            back = wait(
-                "128 KiB again", lambda: [e for e in events(log, "decision") if e["to_kib"] == 128 and e["t"] > turned]
-            )
-            assert back[0]["t"] - turned < 2.5, f"followed after {back[0]['t'] - turned:.1f} s"
-        finally:
-            process.kill()
-            process.communicate()
+    reset(data)
+    with tuner(bed, log), script(bed, code, data) as process:
+        assert process.stdout is not None
+        turned = float(process.stdout.readline())
+        back = wait(
+            "128 KiB again", lambda: [e for e in events(log, "decision") if e["to_kib"] == 128 and e["t"] > turned]
+        )
+        assert back[0]["t"] - turned < 2.5, f"followed after {back[0]['t'] - turned:.1f} s"
 
 
 def another_reader_begins_anew(bed: Bed, data: Path, log: Path) -> None:
