@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
+import json
 import signal
 
 import numpy as np
@@ -16,6 +17,25 @@ def test_a_trace_survives_parquet_and_csv(made: Trace, tmp_path) -> None:
     for name in ("t.parquet", "t.csv"):
         write_trace(made, tmp_path / name)
         assert read_trace(tmp_path / name).equals(table), name
+
+
+def test_a_conversion_says_what_it_leaves_out(linnet, tmp_path) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text("t_ns,op,lba_512,sectors,latency_ns,tenant\n0,R,0,8,5000,0\n1500,W,8,0,,1\n2500,W,8,8,,1\n")
+    done = linnet("trace", "convert", source, "-o", tmp_path / "out.iolog", "--json")
+    told, lost = json.loads(done.stdout), ("latency_ns not held by iolog", "tenant not held by iolog")
+    assert told["skipped"] == dict.fromkeys(("zero size", *lost, "arrive_ns cut to whole us"), 1)
+    assert told["records"] == 2 and done.returncode == 0
+    assert "in.csv: left out" in done.stderr and all(f"{reason} 1" in done.stderr for reason in told["skipped"])
+    done = linnet("trace", "convert", source, "-o", tmp_path / "out.csv")
+    assert "zero size 1" in done.stderr and "not held" not in done.stderr
+    done = linnet("trace", "convert", tmp_path / "out.csv", "-o", tmp_path / "out.parquet")
+    assert done.stderr == "" and "2 records from workload-csv" in done.stdout
+
+
+def test_statistics_of_writes_say_that_there_are_no_reads(linnet, tmp_path) -> None:
+    (tmp_path / "writes.csv").write_text("t_ns,op,lba_512,sectors,latency_ns\n0,W,0,8,5000\n")
+    assert "no reads" in linnet("trace", "stat", tmp_path / "writes.csv").stdout
 
 
 def test_parquet_written_here_is_plain_parquet(made: Trace, tmp_path) -> None:

@@ -41,7 +41,7 @@ pub struct Converted {
     pub tenants: u64,
     /// Name of the format of each file.
     pub formats: Vec<&'static str>,
-    /// What was left out of all files, by reason.
+    /// What was left out of all files, by reason; also what the written form cannot hold, and of how many records.
     pub skipped: BTreeMap<String, u64>,
     /// Warnings for the user of each trace, with the number of its file.
     pub warnings: Vec<(usize, String)>,
@@ -171,7 +171,9 @@ fn write(
         done.warnings.extend(about.warnings.into_iter().map(|text| (index, text)));
     }
     let source_format = if let Change::Merge(_) = change { "linnet" } else { done.formats[0] };
+    let lost = writer.lost();
     writer.finish(&Metadata { source_format: source_format.to_string(), skipped: done.skipped.clone() })?;
+    done.skipped.extend(lost.into_iter().map(|(reason, records)| (reason.to_string(), records)));
     Ok(done)
 }
 

@@ -116,6 +116,22 @@ pub enum Error {
         /// What is missing.
         what: String,
     },
+    /// A compressed file ends before its content does.
+    #[error("{}: {at}: the compressed file is cut off, after {records} records; `linnet trace convert --lenient` keeps those and leaves out what was cut", path.display())]
+    CutOff {
+        /// The file.
+        path: PathBuf,
+        /// Where its content ends.
+        at: At,
+        /// Records before.
+        records: u64,
+    },
+    /// Text in UTF-16, which no reader takes.
+    #[error("{}: text in UTF-16; convert it to UTF-8, as `iconv -f UTF-16 -t UTF-8` does", path.display())]
+    Utf16 {
+        /// The file.
+        path: PathBuf,
+    },
     /// A line is longer than in any trace format, so the file is probably not a text trace.
     #[error("{}: {at}: longer than {limit} bytes without a line end: not a text trace", path.display())]
     LongLine {
@@ -127,7 +143,7 @@ pub enum Error {
         limit: usize,
     },
     /// The content matches no known format.
-    #[error("{}: {why}; if you know what it is, give one of the formats {known}", path.display())]
+    #[error("{}: {why}; tried were {known}; if it is one of these, name it with --format", path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,
@@ -199,6 +215,16 @@ pub enum Error {
         /// The file, or the name of the trace.
         path: PathBuf,
     },
+}
+
+impl Error {
+    /// This error, met after so many records.
+    pub(crate) fn after(self, records: u64) -> Error {
+        match self {
+            Error::CutOff { path, at, .. } => Error::CutOff { path, at, records },
+            other => other,
+        }
+    }
 }
 
 /// A field of a line or record that is invalid; the source adds file and place.

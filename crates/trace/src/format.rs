@@ -11,7 +11,7 @@ use linnet_types::IoRecord;
 
 use crate::error::{At, Error, shown};
 use crate::formats;
-use crate::input::Input;
+use crate::input::{BOM, Input, is_utf16};
 
 /// What a source has left out and its warnings, so far.
 #[derive(Clone, Debug, Default)]
@@ -50,12 +50,14 @@ impl Opening {
     }
 }
 
-/// How well the beginning of a file matches a format.
+/// How well the beginning of a file matches a format, from the worst.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     No,
     /// It may match, but other formats may too; contains the reason.
     Maybe(&'static str),
+    /// Most of its lines do; the reader names the others, or leaves them out.
+    Mostly,
     Yes,
 }
 
@@ -68,7 +70,8 @@ pub(crate) struct Head<'a> {
 
 impl<'a> Head<'a> {
     fn new(bytes: &'a [u8], whole: bool) -> Self {
-        let mut lines: Vec<&[u8]> = bytes.split(|&b| b == b'\n').collect();
+        let text = bytes.strip_prefix(BOM).unwrap_or(bytes);
+        let mut lines: Vec<&[u8]> = text.split(|&b| b == b'\n').collect();
         if !whole && lines.len() > 1 {
             lines.pop();
         }
@@ -147,23 +150,26 @@ pub fn detect(path: &Path) -> Result<&'static Format, Error> {
 
 pub(crate) fn detect_input(input: &mut Input) -> Result<&'static Format, Error> {
     input.head()?;
-    let whole = input.head_is_all();
+    let (whole, cut) = (input.head_is_all(), input.is_cut());
     let path = input.path.clone();
     let bytes = input.head()?;
-    if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(Error::Empty {
-            path,
-            why: if bytes.is_empty() { "the file is empty" } else { "blank lines only" }.into(),
-        });
+    if bytes.strip_prefix(BOM).unwrap_or(bytes).iter().all(u8::is_ascii_whitespace) {
+        let why = match (bytes.is_empty(), cut) {
+            (_, true) => "the compressed file is cut off before its first record",
+            (true, false) => "the file is empty",
+            (false, false) => "blank lines only",
+        };
+        return Err(Error::Empty { path, why: why.into() });
     }
-    let head = Head::new(bytes, whole);
+    let head = Head::new(bytes, whole && !cut);
     let fits: Vec<(&'static Format, Fit)> = FORMATS.iter().map(|f| (f, (f.fit)(&head))).collect();
-    let sure: Vec<&'static Format> = fits.iter().filter(|(_, fit)| *fit == Fit::Yes).map(|(f, _)| *f).collect();
-    let maybe: Vec<&'static Format> =
-        fits.iter().filter(|(_, fit)| matches!(fit, Fit::Maybe(_))).map(|(f, _)| *f).collect();
-    match (sure.as_slice(), maybe.as_slice()) {
-        ([one], _) | ([], [one]) => Ok(one),
-        ([], []) => {
+    let best = |is: fn(&Fit) -> bool| fits.iter().filter(|(_, fit)| is(fit)).map(|(f, _)| *f).collect::<Vec<_>>();
+    let best =
+        [best(|fit| *fit == Fit::Yes), best(|fit| *fit == Fit::Mostly), best(|fit| matches!(fit, Fit::Maybe(_)))];
+    match best.into_iter().find(|formats| !formats.is_empty()).as_deref() {
+        Some([one]) => Ok(one),
+        None if is_utf16(bytes) => Err(Error::Utf16 { path }),
+        None => {
             let binary = bytes.iter().take(4096).any(|&b| b < 9);
             let why = if binary {
                 format!(
@@ -172,19 +178,18 @@ pub(crate) fn detect_input(input: &mut Input) -> Result<&'static Format, Error> 
                 )
             } else {
                 format!(
-                    "its first line fits no known trace format: `{}`",
+                    "most of its first lines fit no known trace format (the first is `{}`)",
                     shown(head.lines.first().unwrap_or(&&b""[..]))
                 )
             };
             Err(Error::UnknownFormat { path, why, known: names(FORMATS) })
         }
-        (several, _) => {
-            let candidates = if several.is_empty() { maybe.clone() } else { several.to_vec() };
+        Some(several) => {
             let why = fits
                 .iter()
                 .find_map(|(_, fit)| if let Fit::Maybe(why) = fit { Some(*why) } else { None })
                 .unwrap_or("the columns fit each of them");
-            Err(Error::Ambiguous { path, candidates: names(candidates), why: why.to_string() })
+            Err(Error::Ambiguous { path, candidates: names(several.iter().copied()), why: why.to_string() })
         }
     }
 }

@@ -16,6 +16,17 @@ pub(crate) const LINE_MAX: usize = 64 * 1024;
 /// How much of a file detection reads, after decompression.
 pub(crate) const HEAD_BYTES: usize = 64 * 1024;
 const BUFFER_BYTES: usize = 256 * 1024;
+/// What some programs put before text in UTF-8.
+pub(crate) const BOM: &[u8] = b"\xef\xbb\xbf";
+/// Bytes that show whether text is in UTF-16.
+const UTF16_BYTES: usize = 64;
+
+/// True if text begins as UTF-16 does: with its mark, or with every other byte 0.
+pub(crate) fn is_utf16(text: &[u8]) -> bool {
+    let text = &text[..text.len().min(UTF16_BYTES)];
+    let zeros = |from: usize| text.len() > 3 && text.iter().skip(from).step_by(2).all(|&b| b == 0);
+    text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") || zeros(0) != zeros(1)
+}
 
 /// Counts the bytes read from the file, before decompression, for the progress report.
 struct Metered {
@@ -102,9 +113,17 @@ impl Input {
         self.eof && self.end - self.start <= HEAD_BYTES
     }
 
-    /// True if a compressed stream ended early and was accepted because reading is lenient.
-    pub fn was_cut(&self) -> bool {
+    /// True if the file ends early, as far as it was read: a compressed stream, or, in lenient reading, a record.
+    pub fn is_cut(&self) -> bool {
         self.cut
+    }
+
+    /// The end of the file, which is an error if a compressed stream was cut off there and reading is not lenient.
+    fn end(&self, at: At) -> Result<(), Error> {
+        if self.cut && !self.lenient {
+            return Err(Error::CutOff { path: self.path.clone(), at, records: 0 });
+        }
+        Ok(())
     }
 
     /// Accepts that the file ends early, if reading is lenient.
@@ -130,7 +149,8 @@ impl Input {
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if self.lenient && error.kind() == ErrorKind::UnexpectedEof => {
+                // What came before is good; the end of it is an error, or not ([`Input::end`]).
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                     self.eof = true;
                     self.cut = true;
                 }
@@ -140,7 +160,7 @@ impl Input {
         }
     }
 
-    /// The next line without its end (`\n` or `\r\n`), or `None` after the last one.
+    /// The next line without its end (`\n` or `\r\n`), or `None` after the last one. A byte order mark is skipped.
     pub fn next_line(&mut self) -> Result<Option<&[u8]>, Error> {
         let mut searched = 0;
         let (length, skip) = loop {
@@ -153,10 +173,12 @@ impl Input {
                 return Err(Error::LongLine { path: self.path.clone(), at: At::Line(self.line + 1), limit: LINE_MAX });
             }
             if self.eof {
-                if searched == 0 {
+                self.end(At::Line(self.line + 1))?;
+                self.terminated &= searched == 0;
+                // What is left of a line that was cut may pass for a record, with a number that lost its last digits.
+                if searched == 0 || self.cut {
                     return Ok(None);
                 }
-                self.terminated = false;
                 break (searched, 0);
             }
             self.fill(At::Line(self.line + 1))?;
@@ -168,7 +190,13 @@ impl Input {
         self.start += length + skip;
         self.offset += (length + skip) as u64;
         self.line += 1;
-        let line = &self.buffer[begin..begin + length];
+        let mut line = &self.buffer[begin..begin + length];
+        if self.line == 1 {
+            if is_utf16(line) {
+                return Err(Error::Utf16 { path: self.path.clone() });
+            }
+            line = line.strip_prefix(BOM).unwrap_or(line);
+        }
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
@@ -179,10 +207,11 @@ impl Input {
             self.fill(At::Byte(self.offset))?;
         }
         let left = self.end - self.start;
-        if left == 0 && length > 0 {
-            return Ok(None);
-        }
         if left < length {
+            self.end(At::Byte(self.offset))?;
+            if left == 0 {
+                return Ok(None);
+            }
             if self.lenient {
                 self.cut = true;
                 self.start = self.end;
@@ -210,7 +239,7 @@ impl Input {
         self.offset
     }
 
-    /// False if the last line had no line end.
+    /// False if the last line had no line end; it is not returned if it was cut.
     pub fn line_was_terminated(&self) -> bool {
         self.terminated
     }

@@ -133,7 +133,8 @@ impl Records {
 
     fn step(&mut self) -> Result<Option<IoRecord>, Error> {
         loop {
-            let Some(mut record) = self.source.next()? else {
+            let next = self.source.next().map_err(|error| error.after(self.count))?;
+            let Some(mut record) = next else {
                 self.teller.records(self.count);
                 return Ok(None);
             };

@@ -324,7 +324,10 @@ impl<F: LineFormat> Source for TextSource<F> {
             let Some(line) = self.input.next_line()? else {
                 self.done = true;
                 self.format.end(&mut self.out);
-                if self.input.was_cut() {
+                if self.input.is_cut() {
+                    if !self.input.line_was_terminated() {
+                        self.out.skip("truncated");
+                    }
                     self.out.warnings.push("the compressed file is cut off; what came before was read".into());
                 }
                 continue;

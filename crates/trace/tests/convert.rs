@@ -140,9 +140,14 @@ fn an_error_of_a_pipe_does_not_say_that_nothing_was_written() {
 #[test]
 fn a_log_of_fio_names_devices_as_they_come() {
     let folder = Folder::new();
-    let path = write(&folder, "in.csv", &made(40, 0));
+    let mut made = made(40, 0);
+    made[7].arrive_ns += 1;
+    let path = write(&folder, "in.csv", &made);
     let out = folder.path().join("out.iolog");
-    run(std::slice::from_ref(&path), &out, Change::None).unwrap();
+    let done = run(std::slice::from_ref(&path), &out, Change::None).unwrap();
+    let lost =
+        [("latency_ns not held by iolog", 32), ("tenant not held by iolog", 30), ("arrive_ns cut to whole us", 1)];
+    assert_eq!(done.skipped, lost.map(|(reason, records)| (reason.to_string(), records)).into());
     let (read, wanted) = (records(&out), records(&path));
     assert_eq!(read.len(), wanted.len());
     for (read, wanted) in read.iter().zip(&wanted) {

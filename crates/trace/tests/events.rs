@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests event traces: blkparse text and binary blktrace, and events that have no partner.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
 use crate::common::{Folder, io, refused, temporary};
 use linnet_trace::{Options, Trace, read_all, read_files};
 use linnet_types::Op::{Read, Write};
@@ -210,6 +213,16 @@ fn per_cpu_files_are_merged_by_time_in_both_byte_orders() {
         assert_paired(&read_all(&b, Options::default()).unwrap());
         assert!(read_all(folder.path(), Options::default()).unwrap().skipped["notify event"] == 2);
     }
+}
+
+#[test]
+fn siblings_are_found_whatever_their_name() {
+    let folder = Folder::new();
+    for (name, bytes) in [b"\xff.blktrace.0", b"\xff.blktrace.1"].into_iter().zip(streams(false)) {
+        std::fs::write(folder.path().join(OsStr::from_bytes(name)), bytes).unwrap();
+    }
+    assert_paired(&read_all(&folder.path().join(OsStr::from_bytes(b"\xff.blktrace.1")), Options::default()).unwrap());
+    assert_paired(&read_all(folder.path(), Options::default()).unwrap());
 }
 
 #[test]

@@ -105,6 +105,9 @@ fn an_error_names_file_line_field_and_text() {
     assert!(refused("tencent", "1,2\n").contains("missing"));
     assert!(refused("fio-iolog", "fio version 9 iolog\n").contains("header"));
     assert!(refused("workload-csv", "t_ns,op\n1,R\n").contains("lba_512"));
+    let path = temporary("op", b"0.0 0 0 8192 1\n0.1 0 0 8192 7\n0.2 0 0 8192 1\n");
+    let message = read_all(path.path(), Options::default()).unwrap_err().to_string();
+    assert!(message.contains("line 2: field op: `7`"), "{message}");
     assert!(refused("alibaba", "0,R,0,4096,1577808000000626\n0,R,0,4096,5\n").contains("400 days"));
     assert!(refused("alibaba", "0,R,0,4096,0\n0,R,0,4096,34560000000001\n").contains("400 days"));
     assert_eq!(read("alibaba", "0,R,0,4096,0\n0,R,0,4096,34560000000000\n").len(), 2);

@@ -208,7 +208,73 @@ fn compressed_files_are_read_whatever_their_name() {
     assert_eq!(attempt(&zst.repeat(2), None, false).unwrap().records.len(), 4000);
     for cut in [&gz[..gz.len() - 4], &zst[..zst.len() - 4]] {
         let message = attempt(cut, None, false).unwrap_err().to_string();
-        assert!(message.contains("cannot read on"), "{message}");
+        assert!(message.contains("compressed file is cut off"), "{message}");
+    }
+}
+
+/// With a shorter number at its end, a line that was cut would pass for a record.
+#[test]
+fn a_compressed_file_that_is_cut_off_keeps_its_whole_lines() {
+    let cut = |rows: &[u8]| {
+        let mut gz = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::none());
+        gz.write_all(rows).and_then(|()| gz.flush()).unwrap();
+        gz.get_ref().clone()
+    };
+    let gz = cut(b"t_ns,op,lba_512,sectors,latency_ns\n5,R,2,8,69802\n9,R,2,8,69");
+    for format in [None, Some("workload-csv")] {
+        let message = attempt(&gz, format, false).unwrap_err().to_string();
+        assert!(message.contains("line 3: ") && message.contains("cut off, after 1 records"), "{message}");
+        let trace = attempt(&gz, format, true).unwrap();
+        assert_eq!(trace.records, [io(0, Op::Read, 1024, 4096, 0, Some(69_802))]);
+        assert_eq!(trace.skipped, [("truncated".to_string(), 1)].into());
+        assert!(trace.warnings[0].contains("cut off"), "{:?}", trace.warnings);
+    }
+    let (_, vscsi) = seeds().into_iter().find(|(name, _)| *name == "vscsi").unwrap();
+    let message = attempt(&cut(&vscsi[..80]), None, false).unwrap_err().to_string();
+    assert!(message.contains("byte 64: ") && message.contains("cut off, after 2 records"), "{message}");
+    assert_eq!(attempt(&cut(&vscsi[..80]), None, true).unwrap().skipped, [("truncated".to_string(), 1)].into());
+    let message = attempt(&gz[..10], None, false).unwrap_err().to_string();
+    assert!(message.contains("cut off before its first record"), "{message}");
+}
+
+/// The text seeds whose format is detected, with what they hold.
+fn detected() -> Vec<(&'static str, Vec<u8>, Trace)> {
+    let text = seeds().into_iter().filter(|(name, _)| !["parquet", "vscsi", "blktrace"].contains(name));
+    let read = text.filter_map(|(name, bytes)| attempt(&bytes, None, false).ok().map(|trace| (name, bytes, trace)));
+    let found: Vec<_> = read.collect();
+    assert_eq!(found.len(), 14, "without replay-us-sectors and mqsim, which three lines do not tell apart");
+    found
+}
+
+#[test]
+fn a_bad_line_is_named_and_does_not_hide_the_format() {
+    for (name, bytes, whole) in detected() {
+        let second = bytes.iter().position(|&b| b == b'\n').unwrap() + 1;
+        let bytes = [&bytes[..second], b"nonsense\n", &bytes[second..]].concat();
+        let message = attempt(&bytes, None, false).unwrap_err().to_string();
+        assert!(message.contains("line 2: field ") && message.contains(&format!("read as {name}: ")), "{message}");
+        let trace = attempt(&bytes, None, true).unwrap();
+        assert_eq!(trace.skipped["malformed"], 1, "{name}");
+        assert_eq!(trace.records, whole.records, "{name}");
+    }
+    let message = attempt(b"0,R,0,4096,1\nno\ntrace\n", None, true).unwrap_err().to_string();
+    assert!(message.contains("no known trace format") && message.contains("tried were parquet, "), "{message}");
+}
+
+#[test]
+fn text_of_other_encodings_is_read_or_named() {
+    for (name, bytes, whole) in detected() {
+        let text = std::str::from_utf8(&bytes).unwrap();
+        let marked = format!("\u{feff}{text}");
+        let little: Vec<u8> = marked.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let big: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        for format in [None, Some(name)] {
+            assert_eq!(attempt(marked.as_bytes(), format, false).unwrap().records, whole.records, "{name}");
+            for bytes in [&little, &big] {
+                let message = attempt(bytes, format, true).unwrap_err().to_string();
+                assert!(message.contains("UTF-16"), "{name}: {message}");
+            }
+        }
     }
 }
 

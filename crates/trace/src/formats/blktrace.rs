@@ -68,11 +68,13 @@ fn order(event: &[u8]) -> Result<Order, u32> {
 }
 
 /// Splits `X.blktrace.N`, with or without a compression suffix, into X and N.
-fn stem(path: &Path) -> Option<(String, u32)> {
-    let name = path.file_name()?.to_str()?;
-    let name = name.strip_suffix(".zst").or_else(|| name.strip_suffix(".gz")).unwrap_or(name);
-    let (stem, cpu) = name.rsplit_once(".blktrace.")?;
-    Some((stem.to_string(), cpu.parse().ok()?))
+fn stem(path: &Path) -> Option<(Vec<u8>, u32)> {
+    const WORD: &[u8] = b".blktrace.";
+    let name = path.file_name()?.as_encoded_bytes();
+    let name = name.strip_suffix(b".zst").or_else(|| name.strip_suffix(b".gz")).unwrap_or(name);
+    let at = name.windows(WORD.len()).rposition(|w| w == WORD)?;
+    let cpu = std::str::from_utf8(&name[at + WORD.len()..]).ok()?;
+    Some((name[..at].to_vec(), cpu.parse().ok()?))
 }
 
 /// The files that a path means: the file itself, all siblings of an `X.blktrace.N`, or all such files of a directory.
@@ -262,7 +264,7 @@ impl Source for Blktrace {
                 }
                 self.ended = true;
                 self.pairing.end(&mut self.out);
-                let cut = self.streams.iter().filter(|s| s.input.was_cut()).count();
+                let cut = self.streams.iter().filter(|s| s.input.is_cut()).count();
                 if cut > 0 {
                     self.out.skip_many("truncated", cut as u64);
                 }

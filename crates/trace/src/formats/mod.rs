@@ -25,10 +25,20 @@ use crate::format::{Fit, Head};
 /// How many lines at the beginning of a file detection looks at.
 const EVIDENCE_LINES: usize = 2000;
 
-/// Whether there are data lines (after the first `skip` lines) and all of them satisfy `holds`.
+/// Whether there are data lines (after the first `skip` lines) and all or most of them satisfy `holds`.
 fn all_lines(head: &Head, skip: usize, holds: impl Fn(&[u8]) -> bool) -> Fit {
     let lines = head.some(skip, EVIDENCE_LINES);
-    if !lines.is_empty() && lines.iter().all(|l| holds(l)) { Fit::Yes } else { Fit::No }
+    share(lines.iter().filter(|l| holds(l)).count(), lines.len())
+}
+
+/// How well lines match a format that so many of them fit.
+fn share(fitting: usize, lines: usize) -> Fit {
+    match fitting {
+        0 => Fit::No,
+        all if all == lines => Fit::Yes,
+        most if 2 * most >= lines => Fit::Mostly,
+        _ => Fit::No,
+    }
 }
 
 /// The comma-separated fields of a line, trimmed.

@@ -14,7 +14,7 @@
 //! gives a plausible I/O rate (1 to 100,000 per second) is chosen; if both do, the user must name the format. A DiskSim
 //! trace whose flags are all 0 or 1 gives the same records as `replay-ms-sectors`.
 
-use super::{EVIDENCE_LINES, text_source};
+use super::{EVIDENCE_LINES, share, text_source};
 use crate::error::Bad;
 use crate::format::{Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, SECTOR_BYTES, decimal, integer, op_digit, time, whole, whole32};
@@ -96,50 +96,49 @@ impl LineFormat for Replay {
 /// What the five columns show about their units.
 #[derive(Default)]
 struct Evidence {
-    rows: u64,
+    lines: usize,
+    /// Lines of five columns.
+    rows: usize,
     decimals: bool,
     whole_units_of_512: bool,
     size_max: u64,
-    op_max: u64,
+    /// Rows whose last column is neither 0 nor 1.
+    flags: usize,
     /// First and last time, in nanoseconds if the unit is a nanosecond.
     first: u64,
     last: u64,
 }
 
-fn gather(head: &Head) -> Option<Evidence> {
-    let mut seen = Evidence { whole_units_of_512: true, ..Evidence::default() };
-    for line in head.some(0, EVIDENCE_LINES) {
-        let mut fields = Fields::new(line);
-        let time = fields.blank()?;
-        let device = integer(fields.blank()?)?;
-        let offset = integer(fields.blank()?)?;
-        let size = integer(fields.blank()?)?;
-        let op = integer(fields.blank()?)?;
-        if fields.blank().is_some() || device > u64::from(u32::MAX) {
-            return None;
-        }
-        seen.decimals |= time.contains(&b'.');
-        seen.last = decimal(time, 0)?;
+/// The time as text and as a number, offset, size and op of a line of five columns.
+fn columns(line: &[u8]) -> Option<(&[u8], [u64; 4])> {
+    let mut fields = Fields::new(line);
+    let time = fields.blank()?;
+    let [device, offset, size, op] = [(); 4].map(|()| fields.blank().and_then(integer));
+    let whole = fields.blank().is_none() && device? <= u64::from(u32::MAX);
+    whole.then_some((time, [decimal(time, 0)?, offset?, size?, op?]))
+}
+
+fn gather(head: &Head) -> Evidence {
+    let lines = head.some(0, EVIDENCE_LINES);
+    let mut seen = Evidence { lines: lines.len(), whole_units_of_512: true, ..Evidence::default() };
+    for (text, [time, offset, size, op]) in lines.iter().filter_map(|line| columns(line)) {
+        seen.decimals |= text.contains(&b'.');
+        seen.last = time;
         if seen.rows == 0 {
             seen.first = seen.last;
         }
         seen.whole_units_of_512 &= offset % 512 == 0 && size % 512 == 0;
         seen.size_max = seen.size_max.max(size);
-        seen.op_max = seen.op_max.max(op);
+        seen.flags += usize::from(op > 1);
         seen.rows += 1;
     }
-    (seen.rows > 0).then_some(seen)
+    seen
 }
 
 /// The formats that the first lines of the file may have, and, if there are several, why the format is not certain.
-fn candidates(head: &Head) -> (Vec<&'static str>, &'static str) {
-    let Some(seen) = gather(head) else { return (vec![], "") };
-    if seen.op_max > 1 {
-        return if seen.decimals && !(seen.whole_units_of_512 && seen.size_max >= 512) {
-            (vec!["disksim"], "")
-        } else {
-            (vec![], "")
-        };
+fn candidates(seen: &Evidence) -> (Vec<&'static str>, &'static str) {
+    if seen.flags > 0 && seen.decimals && !(seen.whole_units_of_512 && seen.size_max >= 512) {
+        return (vec!["disksim"], "");
     }
     if seen.whole_units_of_512 {
         // 4096 sectors are 2 MiB: smaller sizes that are all multiples of 512 may be bytes or sectors.
@@ -174,10 +173,12 @@ fn candidates(head: &Head) -> (Vec<&'static str>, &'static str) {
 }
 
 fn fit(head: &Head, name: &str) -> Fit {
-    let (names, why) = candidates(head);
-    match names.as_slice() {
-        [one] if *one == name => Fit::Yes,
-        several if several.len() > 1 && several.contains(&name) => Fit::Maybe(why),
+    let seen = gather(head);
+    let (names, why) = candidates(&seen);
+    let fitting = if names == ["disksim"] { seen.rows } else { seen.rows - seen.flags };
+    match (share(fitting, seen.lines), names.as_slice()) {
+        (share, [one]) if *one == name => share,
+        (Fit::Mostly | Fit::Yes, several) if several.len() > 1 && several.contains(&name) => Fit::Maybe(why),
         _ => Fit::No,
     }
 }

@@ -107,7 +107,7 @@ impl Vscsi {
     fn take(&mut self) -> Result<bool, Error> {
         self.at = self.input.byte_offset();
         let Some(record) = self.input.take(self.layout.record_bytes)? else {
-            if self.input.was_cut() && self.out.skipped("truncated") == 0 {
+            if self.input.is_cut() && self.out.skipped("truncated") == 0 {
                 self.out.skip("truncated");
             }
             return Ok(false);

@@ -56,6 +56,11 @@ impl AnyWriter {
         }
     }
 
+    /// What of the records the form cannot hold, and of how many records. Parquet and CSV hold all.
+    pub fn lost(&self) -> Vec<(&'static str, u64)> {
+        if let AnyWriter::Fio(writer) = self { writer.lost().collect() } else { Vec::new() }
+    }
+
     /// Completes the file and renames it to its final name. Only Parquet keeps `about`.
     ///
     /// # Errors

@@ -12,6 +12,10 @@ use linnet_files::Links;
 use super::target::Target;
 use crate::error::Error;
 
+/// What a fio log cannot hold, each with a count of records that begins at 0.
+const LOST: [(&str, u64); 3] =
+    [("latency_ns not held by iolog", 0), ("tenant not held by iolog", 0), ("arrive_ns cut to whole us", 0)];
+
 /// Devices of one fio log.
 const DEVICES_MAX: usize = 1 << 16;
 
@@ -87,6 +91,8 @@ pub struct FioWriter {
     /// The name of each device, once the log has it.
     targets: BTreeMap<u32, String>,
     last_us: u64,
+    /// [`LOST`], counted.
+    lost: [(&'static str, u64); 3],
 }
 
 impl FioWriter {
@@ -103,7 +109,7 @@ impl FioWriter {
         let mut text = Text::create(path)?;
         text.line(format_args!("fio version 3 iolog\n"))?;
         let given = !targets.is_empty();
-        let mut writer = FioWriter { text, given, targets: BTreeMap::new(), last_us: 0 };
+        let mut writer = FioWriter { text, given, targets: BTreeMap::new(), last_us: 0, lost: LOST };
         targets.iter().zip(0..).try_for_each(|(name, device)| writer.name(device, name.clone()))?;
         Ok(writer)
     }
@@ -133,9 +139,16 @@ impl FioWriter {
             }
             self.name(r.device, format!("device{}", r.device))?;
         }
+        let lost = [r.latency_ns.is_some(), r.tenant != 0, !r.arrive_ns.is_multiple_of(1000)];
+        self.lost.iter_mut().zip(lost).for_each(|((_, records), lost)| *records += u64::from(lost));
         let Some(target) = self.targets.get(&r.device) else { return Ok(()) };
         let op = if r.op == Op::Read { "read" } else { "write" };
         self.text.line(format_args!("{} {target} {op} {} {}\n", self.last_us, r.offset_bytes, r.size_bytes))
+    }
+
+    /// What of the records the log does not hold, and of how many.
+    pub(super) fn lost(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.lost.into_iter().filter(|(_, records)| *records > 0)
     }
 
     /// Completes the log and renames it to its final name.

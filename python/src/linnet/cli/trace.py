@@ -11,6 +11,7 @@ import typer
 from linnet import _native
 from linnet._native import Trace, TraceError
 from linnet.cli.options import (
+    INVALID,
     AsJson,
     Format,
     Lenient,
@@ -63,6 +64,8 @@ def stat(file: File, format: Format = None, lenient: Lenient = False, json: AsJs
     table(f"{file.name} ({of})", ["", ""], flatten(result))
     if latency:
         table("read latency", [f"{k}_us" for k in latency], [list(latency.values())], left=0)
+    elif not result["reads"]:
+        console.print("no reads: a model, which predicts the latency of reads, cannot learn from this trace")
     else:
         console.print("no latencies recorded: `linnet fit --preset` runs the trace through the SSD model instead")
     if skipped:
@@ -87,24 +90,36 @@ def convert(
         typer.Option(help="Make each device or volume of the trace a tenant.", show_default=False),
     ] = None,
     lenient: Lenient = False,
+    json: AsJson = False,
 ) -> None:
     """Read a trace of any format and write it as Parquet, CSV or fio iolog.
+
+    A fio log holds no latencies and tenants. What is left out is said on standard error, and by --json in "skipped".
 
     Example: [bold]linnet trace convert sdb.blkparse.txt.zst -o sdb.parquet[/]
     """
     done = _written([file], out, lenient, format=format, tenant_from=tenant_from)
+    if json:
+        texts = [text for _, text in done["warnings"]]
+        told = {"records": done["records"], "format": done["formats"][0], "skipped": done["skipped"], "warnings": texts}
+        print_json({"out": str(out)} | told)
+        return
     console.print(f"{out}: {done['records']:,} records from {done['formats'][0]}")
 
 
 def _written(files: list[Path], out: Path, lenient: bool, **how: Any) -> dict[str, Any]:
-    """Write traces as one, from file to file in flat memory, with a bar and the readers' warnings."""
+    """Write traces as one, from file to file in flat memory, with a bar, the readers' warnings and what is left out."""
     with Bars() as bars:
         progress = reading(files[0] if len(files) == 1 else Path(f"{len(files)} traces"), bars)
         done = _native.trace_convert(files, out, lenient=lenient, progress=progress, **how)
     for index, text in done["warnings"]:
         warn(f"{files[index]}: {text}")
+    where = files[0] if len(files) == 1 else out
     if lenient:
-        warn_left_out(files[0] if len(files) == 1 else out, done["skipped"])
+        warn_left_out(where, done["skipped"])
+    lost = [f"{reason} {count:,}" for reason, count in done["skipped"].items() if not (lenient and reason in INVALID)]
+    if lost:
+        warn(f"{where}: left out, wholly or in part: {', '.join(lost)}")
     return done
 
 
