@@ -11,7 +11,6 @@ from linnet.studies import ceiling
 from linnet.studies.accuracy import CEILING, FIGURES, MODELS, MORE_MODELS, accuracy, numbers
 from linnet.studies.ceiling import STEP, STRENGTHS, boosted, chosen, parts_of
 from linnet.studies.grid import (
-    CONTENT,
     Cell,
     Source,
     by_cell,
@@ -22,7 +21,7 @@ from linnet.studies.grid import (
     summary,
     two_periods,
 )
-from linnet.studies.kept import Kept, kept_rows
+from linnet.studies.kept import CONTENT, Kept, kept_rows
 from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 

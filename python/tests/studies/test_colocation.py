@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from linnet import _native
+from conftest import device_trace
+from linnet import _native, write_trace
 from linnet.cli import app
 from linnet.place import moments
 from linnet.place.label import Labeller, Plan
@@ -115,3 +116,23 @@ def test_the_command_keeps_scores_and_runs(tmp_path: Path, monkeypatch: pytest.M
     again = CliRunner().invoke(app, ask, catch_exceptions=False)
     assert json.loads(again.stdout) == json.loads(first.stdout)
     assert keep.read_bytes() == before and (tmp_path / "scores.jsonl.runs").read_bytes() == runs
+
+
+def test_scores_of_traces_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def score_of(files: tuple[str, ...], task: tuple[str, int, str, str]) -> dict[str, object]:
+        tried.append(files)
+        head = dict(zip(("split", "shuffle", "metric", "model"), task, strict=True))
+        return {"drive": "sata", **head, "train": 9, "n": 3, "r2": 0.5, "mae": 1.0, "mae_of_mean": 0.1}
+
+    monkeypatch.setattr("linnet.studies.cli.colocation._label", lambda plan, *rest: plan.traces)
+    monkeypatch.setattr("linnet.studies.cli.colocation.score_of", score_of)
+    for number in (1, 2, 1):
+        path = tmp_path / f"o{number}" / "odd.csv"
+        path.parent.mkdir(exist_ok=True)
+        write_trace(device_trace(number, 100), path)
+        ask = ["study", "colocation", "--drive", "sata", "-t", str(path), "--model", "linnet", "--split", "by-run"]
+        done = CliRunner().invoke(app, [*ask, "--keep", str(tmp_path / "scores.jsonl"), "--json"])
+        assert done.exit_code == 0, done.output
+    assert len(set(tried)) == 2 and len(tried) == 2 * len(METRICS)

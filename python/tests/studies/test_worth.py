@@ -10,16 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import device_trace
 from linnet import Trace
 from linnet._native import Array, policies, workloads
+from linnet.cli import app
 from linnet.experiment import DEPLOYED, LEARNED, Progress, overview
 from linnet.studies import worth, worth_grid
 from linnet.studies.grid import ARRIVALS, REAL_SSD, Source
-from linnet.studies.kept import kept_rows
+from linnet.studies.kept import CONTENT, kept_rows
 from linnet.studies.worth_fair import fair
 from linnet.studies.worth_grid import Cell
 from linnet.studies.worth_page import page_of
 from linnet.traces import without_ties
+from typer.testing import CliRunner
 
 
 def row(trace: str, ratio: float, metric: str = "mean") -> dict[str, object]:
@@ -145,6 +148,10 @@ def test_a_busy_array_is_found_on_a_tuning_seed(monkeypatch: pytest.MonkeyPatch)
     assert median(rate) <= worth_grid.BUSY * median(rate / 64) < median(2 * rate)
 
 
+MADE = {name: {str: "made", dict: {}, int: 1}.get(kind, 0.9) for name, kind in worth.ROW.items()}
+"""A row of a cell, as far as what it has goes."""
+
+
 def test_kept_cells_are_not_run_again(tmp_path: Path, small_drive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     setups = [worth_grid.worth_setup(str(small_drive), 3, seed, True) for seed in (100, 101)]
     cells = [Cell(Source("bs-c"), setup, None, 1.0, 600) for setup in setups]
@@ -152,15 +159,58 @@ def test_kept_cells_are_not_run_again(tmp_path: Path, small_drive: Path, monkeyp
 
     def rows_of(experiment: Any, writes: str) -> list[dict[str, Any]]:
         ran.append(experiment.setup.seed)
-        return [{"metric": "mean", "ratio": 0.9, "seed": experiment.setup.seed}]
+        return [{"trace": experiment.name, **MADE}]
 
     monkeypatch.setattr(worth_grid, "cell_rows", rows_of)
     keep = tmp_path / "kept.jsonl"
     first = worth_grid.run_cells(cells[:1], lambda source: [], Progress(), keep)
     with keep.open("a") as file:
-        file.write('{"cut off')
+        file.write('{"trace": "cut off')
     both = worth_grid.run_cells(cells, lambda source: [], Progress(), keep)
     assert ran == [100, 101] and both[0] == first[0] and len(kept_rows(keep)) == 2
+
+
+def test_kept_rows_of_traces_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    setup, ran = worth_grid.worth_setup("970-evo", 3, 100, True), []
+    cells, traces = [], {}
+    for number in (1, 2):
+        source = Source("odd.csv", tmp_path / f"o{number}" / "odd.csv")
+        traces[source] = [device_trace(number, 100)]
+        cells.append(Cell(source, setup, None, 1.0, 600))
+    monkeypatch.setattr(worth_grid, "experiment", lambda cell, *rest: ran.append(cell))
+    monkeypatch.setattr(worth_grid, "cell_rows", lambda *rest: [{"trace": "odd.csv", **MADE, "reads": len(ran)}])
+    keep = tmp_path / "kept.jsonl"
+    first, second = (worth_grid.run_cells([cell], traces.get, Progress(), keep) for cell in cells)
+    assert ran == cells and first != second and first[0][CONTENT] != second[0][CONTENT]
+    assert worth_grid.run_cells(cells, traces.get, Progress(), keep) == first + second == kept_rows(keep)
+    # A row of before digests may be of either.
+    keep.write_text(json.dumps({name: value for name, value in second[0].items() if name != CONTENT}) + "\n")
+    worth_grid.run_cells(cells[:1], traces.get, Progress(), keep)
+    assert ran == [*cells, cells[0]]
+
+
+@pytest.mark.parametrize("study", ["worth", "paths", "informed", "interference", "colocation"])
+@pytest.mark.parametrize("text", ["my notes\n", '{"trace": "odd.csv"}\n', '{"figure": 3, "drive": "sata"}\n', "ROW"])
+def test_a_file_of_another_study_is_refused(
+    study: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ran(*words: Any) -> None:
+        raise AssertionError("the study was run")
+
+    for name in ("worth_grid.busy_rate", "worth_grid.experiment", "interference.Bench", "cli.colocation._label"):
+        monkeypatch.setattr(f"linnet.studies.{name}", ran)
+    words = {
+        **{"worth": ["-w", "az-c"], "paths": ["-w", "az-c", "--seeds", "1"], "informed": ["--traces", str(tmp_path)]},
+        **{"interference": ["--drive", "sata"], "colocation": ["--drive", "sata"]},
+    }
+    # A row of a cell that `worth` has, too.
+    cell = Cell(Source("az-c"), worth_grid.worth_setup("consumer-deep", 3, 100, True), None, 1.0, None).key()
+    row_ = json.dumps({"rate": 1.0, "variant": "base", **cell}) + "\n"
+    keep = tmp_path / "own.jsonl"
+    keep.write_text(text.replace("ROW", row_))
+    done = CliRunner().invoke(app, ["study", study, *words[study], "--keep", str(keep)])
+    assert isinstance(done.exception, ValueError) and "own.jsonl: line 1: " in str(done.exception)
+    assert keep.read_text() == text.replace("ROW", row_)
 
 
 def full_row(trace: str, preset: str, metric: str, ratio: float, **more: Any) -> dict[str, Any]:

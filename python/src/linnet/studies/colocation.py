@@ -21,6 +21,7 @@ from linnet.place.label import Member, Runs
 from linnet.place.moments import COLUMN, Floats
 from linnet.place.sheet import SheetModel
 from linnet.place.words import GROUPS, METRICS, PER_GROUP, Drive
+from linnet.studies.kept import CONTENT, NUMBER, Kinds
 from linnet.studies.violations import SHEETS
 
 SPLITS = ("random", "by-run", "unseen-workload", "few-to-many")
@@ -31,6 +32,14 @@ FEW = 8
 TREES, SEED = 100, 42
 MODELS = ("gray-box", "without burstiness", "without offset", "without size", "weighted mean", "linnet")
 ABLATIONS = MODELS[1:4]
+ROW: Kinds = {
+    **{"runs": int, "workloads": int, "seconds": NUMBER, "seed": int},
+    **{"drive": str, "split": str, "shuffle": int, "metric": str, "model": str},
+    **{"train": int, "n": int, "r2": NUMBER, "mae": NUMBER, "mae_of_mean": NUMBER},
+}
+"""What a row has."""
+OF_TRACES: Kinds = {"traces": list, CONTENT: str}
+"""And where the workloads are samples of traces."""
 
 Indices = NDArray[np.intp]
 

@@ -6,7 +6,6 @@ Rows are kept in a file of JSON lines, a cell at a time, so that a run that was 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -17,7 +16,7 @@ import numpy as np
 
 from linnet._native import Array, LearnError, Trace, synth, workloads
 from linnet.studies.accuracy import CEILING, FIGURES, accuracy
-from linnet.studies.kept import Kept, Kinds
+from linnet.studies.kept import CONTENT, NUMBER, Kept, Kinds, digest_of
 from linnet.traces import without_ties
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
@@ -50,12 +49,10 @@ FEW = 50
 FLOOR = 1e-4
 """Lowest 1 - AUC in a ratio; below it a handful of pairs decides."""
 
-CONTENT = "trace_digest"
-"""The key of a row that tells traces of the same name apart. Rows of workloads have none, nor do old rows."""
 NEEDED: Kinds = {
-    **{"trace": str, "preset": str | None, "share": int | float | None, "seed": int, "max_reads": int | None},
-    **dict.fromkeys(FIGURES, int | float | None),
-    **{"model": str, "rows": int, "base_rate": int | float},
+    **{"trace": str, "preset": str | None, "share": NUMBER | None, "seed": int, "max_reads": int | None},
+    **dict.fromkeys(FIGURES, NUMBER | None),
+    **{"model": str, "rows": int, "base_rate": NUMBER},
 }
 """What a row has."""
 OPTIONAL: Kinds = {CONTENT: str, "defects": list}
@@ -159,19 +156,9 @@ def study_cell(
     return [row | cell.key() | told for row in accuracy(trace, models, cell.seed, test, defects)]
 
 
-def content_of(source: Source, load: Callable[[Source], Trace]) -> dict[str, str]:
+def content_of(source: Source, load: Callable[[Source], Sequence[Trace]]) -> dict[str, str]:
     """What tells a trace from others of its name; nothing for a workload, whose name says all."""
-    if source.path is None:
-        return {}
-    if source.path.is_file():
-        with source.path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256")
-    else:
-        # A pipe gives its content once.
-        digest = hashlib.sha256()
-        for column in load(source).columns().values():
-            digest.update(column.tobytes())
-    return {CONTENT: digest.hexdigest()[:32]}
+    return {} if source.path is None else {CONTENT: digest_of(load(source))}
 
 
 def run_cells(
@@ -201,7 +188,7 @@ def run_cells(
     for done, cell in enumerate(cells):
         told(done)
         if cell.source not in contents:
-            contents[cell.source] = content_of(cell.source, load)
+            contents[cell.source] = content_of(cell.source, lambda source: [load(source)])
         content = contents[cell.source]
         # Traces of real latencies are few and count most: they are taken whole.
         limit = None if cell.preset is None else max_reads

@@ -17,6 +17,7 @@ import numpy as np
 
 from linnet._native import informed
 from linnet.experiment import ORACLE, Experiment
+from linnet.studies.kept import NUMBER, Kinds
 from linnet.studies.worth import METRICS, OURS, interval, rules
 from linnet.studies.worth_grid import QUEUED, Cell
 
@@ -25,6 +26,11 @@ HEDGED = "ewma-hedged"
 BEST = "best rule"
 OVERDUE = "overdue rule"
 """ewma-hedged that avoids drives whose oldest read in flight is older than the hedge delay."""
+ROW: Kinds = {
+    **{"policy": str, **dict.fromkeys(METRICS, NUMBER)},
+    **dict.fromkeys(("compared_auc", "slow_share"), NUMBER | None),
+}
+"""What a row has beside its cell."""
 
 
 def distance(auc: float) -> float:

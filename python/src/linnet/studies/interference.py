@@ -23,6 +23,7 @@ from typing import Any, Literal
 import numpy as np
 
 from linnet._native import SharedDrive, TenantLoad
+from linnet.studies.kept import NUMBER, Kinds
 
 State = Literal["new", "used"]
 STATES: tuple[State, ...] = ("new", "used")
@@ -37,6 +38,13 @@ PERIOD_S = 1.0
 """Half of it at each rate. The paper has one second of each (Table 8); what counts is that a burst does not fit in the
 write buffer. Runs with bursts are measured for a whole period."""
 SEED = 1
+_FIGURES = ("alone_mbs", "beside_mbs", "loss_percent", "interfering_mbs", "interfering_std_mbs")
+ROW: Kinds = {
+    **{"figure": int, "drive": str, "state": str, "depths": str, "series": str, "x": NUMBER | str},
+    **dict.fromkeys((*_FIGURES, "latency_us", "alone_latency_us"), NUMBER),
+    "waits_us": dict,
+}
+"""What a row has."""
 
 
 @dataclass(frozen=True)

@@ -6,20 +6,35 @@ A file that has anything else is somebody's own: it is refused, and left as it i
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Any
 
+from linnet._native import Trace
 from linnet.files import write_whole
 
 Kinds = Mapping[str, type | UnionType]
 """What the values of some keys of a row are."""
-ANY: Kinds = MappingProxyType({})
+NONE: Kinds = MappingProxyType({})
+NUMBER = int | float
+CONTENT = "trace_digest"
+"""The key of a row that tells traces of the same name apart. Rows of workloads have none, nor do old rows."""
 
 
-def kept_rows(path: Path, needed: Kinds = ANY, optional: Kinds = ANY) -> list[dict[str, Any]]:
+def digest_of(traces: Iterable[Trace]) -> str:
+    """What tells traces from others of their names: their records, however the files have them."""
+    digest = hashlib.sha256()
+    for trace in traces:
+        digest.update(len(trace).to_bytes(8, "little"))
+        for column in trace.columns().values():
+            digest.update(column.tobytes())
+    return digest.hexdigest()[:32]
+
+
+def kept_rows(path: Path, needed: Kinds = NONE, optional: Kinds = NONE) -> list[dict[str, Any]]:
     """The rows of a file of JSON lines; a last line that was cut off by a stop is left out.
 
     Every row has the keys of ``needed``, and may have those of ``optional``. Raises :class:`ValueError` with the file
@@ -85,7 +100,7 @@ class Kept:
     ``needed`` and ``optional`` are those of :func:`kept_rows`.
     """
 
-    def __init__(self, path: Path | None, needed: Kinds = ANY, optional: Kinds = ANY) -> None:
+    def __init__(self, path: Path | None, needed: Kinds, optional: Kinds = NONE) -> None:
         if path is not None and path.exists() and not path.is_file():
             raise ValueError(f"{path}: not a regular file, and rows are appended to what it has; give a file")
         self._path = path

@@ -15,6 +15,7 @@ import numpy as np
 
 from linnet._native import scored_paths
 from linnet.experiment import Experiment
+from linnet.studies.kept import NUMBER, Kinds
 from linnet.studies.worth import METRICS, interval
 
 MS = 1_000_000
@@ -38,6 +39,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
 """Arguments of :func:`linnet._native.scored_paths` by name."""
 PEERS = ("nvme-queue-depth", "nvme-latency", "dm-hst", "md-raid1", "ewma-inflight")
 """Policies that stand beside the variants."""
+ROW: Kinds = {"engine": str, "variant": str, **dict.fromkeys(METRICS, NUMBER)}
+"""What a row has beside its cell."""
 
 
 def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from linnet._native import policies
 from linnet.experiment import LEARNED, ORACLE, Experiment
+from linnet.studies.kept import NUMBER, Kinds
 from linnet.studies.latency import way
 
 METRICS = ("mean_us", "p99_us", "p999_us")
@@ -34,6 +35,14 @@ FRUGAL = 0.025
 burst. In overload the baseline sends reads twice, too: after their time-out."""
 RESAMPLES = 2_000
 """Bootstrap samples of an interval."""
+_US = ("best_rule_us", "learned_us", "ewma_hedged_us", "trees_only_us", "frugal_rule_us", "expected_us")
+_SHARES = ("ratio", "extra_io_share", "best_rule_extra_io_share")
+ROW: Kinds = {
+    **dict.fromkeys(("engine", "metric", "best_rule", "frugal_rule"), str),
+    **dict.fromkeys((*_US, *_SHARES), NUMBER),
+    **{"oracle_us": NUMBER | None, "way": NUMBER | None, "rules_us": dict, "reads": int},
+}
+"""What a row has beside its cell."""
 
 
 @cache

@@ -20,9 +20,9 @@ from linnet._native import Array, Trace, synth, workloads
 from linnet.experiment import Experiment, Setup, periods, spread
 from linnet.learning import FitSettings
 from linnet.progress import Progress
-from linnet.studies.grid import ARRIVALS, REAL_SSD, Source
-from linnet.studies.kept import Kept
-from linnet.studies.worth import cell_rows, reported_seeds, split
+from linnet.studies.grid import ARRIVALS, REAL_SSD, Source, content_of
+from linnet.studies.kept import CONTENT, NUMBER, Kept, Kinds
+from linnet.studies.worth import ROW, cell_rows, reported_seeds, split
 from linnet.traces import without_ties
 
 LOADS = {"light": 0.125, "busy": 1.0, "over": 4.0}
@@ -51,6 +51,13 @@ SMALL = ("ycsb-nvme", "msr-1006", "msr-105", "msr-1370")
 IOS = 30_000
 """I/Os of each period, all devices together; one period is for training and one for testing. Half on the queued engine,
 which takes ten times as long."""
+CELL: Kinds = {
+    **{"trace": str, "preset": str, "replicas": int, "writes": str, "seed": int, "load": str | None},
+    **{"asked_rate": NUMBER, "rate": NUMBER, "ios": int | None, "seconds": NUMBER | None, "continued": bool},
+}
+"""What a row has of its cell."""
+CHANGED: Kinds = {CONTENT: str, "stalls_per_minute": NUMBER | None, "rebuilt": int | None, "closed_loop": int | None}
+"""What it may have."""
 
 
 @dataclass(frozen=True)
@@ -202,18 +209,23 @@ def run_cells(
     keep: Path | None = None,
     skipped: Callable[[str], None] = lambda text: None,
     rows_of: Callable[[Experiment, str], list[dict[str, Any]]] | None = None,
+    row: Kinds = ROW,
 ) -> list[dict[str, Any]]:
     """Rows of all cells. With ``keep`` each cell's are appended to it, and what it has already is not run again.
 
     ``rows_of`` gives the rows of a cell's experiment, by default those of the worth of the model; its other argument
-    says where writes go: ``all`` or ``own``.
+    says where writes go: ``all`` or ``own``. ``row`` is what these rows have.
     """
-    kept = Kept(keep)
+    kept = Kept(keep, {**CELL, **row}, CHANGED)
     rows: list[dict[str, Any]] = []
     busy: dict[tuple[Any, ...], float] = {}
+    contents: dict[Source, dict[str, str]] = {}
     for place, cell in enumerate(cells, 1):
-        key = cell.key()
-        found = [row for row in kept.before if all(row.get(name) == value for name, value in key.items())]
+        if cell.source not in contents:
+            contents[cell.source] = content_of(cell.source, load)
+        # An old row without a digest may be of any trace of that name: it is not that of a trace, which has one.
+        key = cell.key() | {CONTENT: None} | contents[cell.source]
+        found = [one for one in kept.before if all(one.get(name) == value for name, value in key.items())]
         if not found:
             rate = cell.rate
             if cell.load is not None:
@@ -221,7 +233,8 @@ def run_cells(
                 rate = LOADS[cell.load] * (busy[of] if of in busy else busy.setdefault(of, busy_rate(cell, load)))
             try:
                 ready = experiment(cell, rate, load, Counted(progress, f"{place}/{len(cells)}"))
-                found = [row | key | {"rate": rate} for row in (rows_of or cell_rows)(ready, key["writes"])]
+                told = cell.key() | contents[cell.source] | {"rate": rate}
+                found = [one | told for one in (rows_of or cell_rows)(ready, told["writes"])]
             except _native.Error as error:
                 skipped(f"{cell.source.name} on {cell.setup.preset}, seed {cell.setup.seed}: {error}")
                 continue

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from linnet._native import Trace
 from linnet.cli.options import AsJson, Ray, Sampled, Seed
 from linnet.cli.output import Bars, print_json, table
 from linnet.extras import require
@@ -16,9 +17,9 @@ from linnet.files import write_whole
 from linnet.place.label import Labeller, Plan
 from linnet.place.workers import Threads, Workers, workers_of
 from linnet.studies.cli.options import Page, chosen_of
-from linnet.studies.colocation import MODELS, SPLITS, UNSEEN_TRACE, Seen, score_of, seen_of, tasks
+from linnet.studies.colocation import MODELS, OF_TRACES, ROW, SPLITS, UNSEEN_TRACE, Seen, score_of, seen_of, tasks
 from linnet.studies.colocation_page import means, page_of, summary
-from linnet.studies.kept import Kept
+from linnet.studies.kept import CONTENT, Kept, digest_of
 from linnet.studies.violations import SHEETS
 
 
@@ -61,14 +62,15 @@ def colocation_command(
     splits = chosen_of(known_splits, split, "--split")
     models = chosen_of(list(MODELS), model, "--model")
     ablated = chosen_of(known_splits, ablate, "--ablate")
-    kept = Kept(keep)
+    kept = Kept(keep, ROW, OF_TRACES)
     files = tuple(map(str, trace or []))
     size: dict[str, object] = {"runs": runs, "workloads": workloads, "seconds": seconds, "seed": seed}
-    size |= {"traces": [Path(file).name for file in files]} if files else {}
+    if files:
+        size |= {"traces": [Path(file).name for file in files], CONTENT: digest_of(map(Trace.read, files))}
     known = {
         tuple(row[name] for name in ("drive", "split", "shuffle", "metric", "model")): row
         for row in kept.before
-        if all(row.get(name) == value for name, value in ({"traces": None} | size).items())
+        if all(row.get(name) == value for name, value in ({"traces": None, CONTENT: None} | size).items())
     }
     scores = []
     workers = workers_of(ray)

@@ -11,7 +11,7 @@ import typer
 from linnet.cli.options import AsJson, Stalls
 from linnet.cli.output import Bars, warn
 from linnet.studies.cli.options import Keep, Output, Page, Seeds, read_source, tell_ratios
-from linnet.studies.informed import cell_rows, sample, summary, table_of
+from linnet.studies.informed import ROW, cell_rows, sample, summary, table_of
 from linnet.studies.worth_grid import IOS, SourceTraces, changed, every_cell, run_cells
 
 
@@ -44,6 +44,7 @@ def informed_command(
             keep,
             warn,
             cell_rows,
+            ROW,
         )
     if not rows:
         raise typer.BadParameter("no cell could be run", param_hint="--cells")

@@ -13,7 +13,7 @@ from linnet.cli.output import Bars, print_json, table
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.studies.cli.options import Page, chosen_of
-from linnet.studies.interference import RATES, STATES, TIMES, cases, rows_of
+from linnet.studies.interference import RATES, ROW, STATES, TIMES, cases, rows_of
 from linnet.studies.interference_page import TITLES, figure_of, page_of, summary
 from linnet.studies.kept import Kept
 
@@ -47,7 +47,7 @@ def interference_command(
     drives = chosen_of(list(RATES), drive, "--drive")
     states = [one for one in STATES if one in chosen_of(list(STATES), state, "--state")]
     figures = [int(one) for one in chosen_of([str(n) for n in TITLES], figure, "--figure")]
-    kept = Kept(keep)
+    kept = Kept(keep, ROW)
     with Bars() as bars:
         step = bars.stage("runs", sum(len(list(cases(one, figures))) for one in drives) * len(states) * len(TIMES))
         done = 0

@@ -15,7 +15,7 @@ from linnet.cli.output import Bars, warn
 from linnet.experiment import Experiment
 from linnet.studies.cli.options import Keep, Output, Page, Seeds, Workloads, chosen_of, read_source, tell_ratios
 from linnet.studies.grid import Source
-from linnet.studies.paths import cell_rows, summary, table_of
+from linnet.studies.paths import ROW, cell_rows, summary, table_of
 from linnet.studies.worth import reported_seeds
 from linnet.studies.worth_grid import IOS, LOADS, MIXED, Cell, SourceTraces, recordings, run_cells, worth_setup
 
@@ -69,7 +69,7 @@ def paths_command(
             step(next(done))
             return rows
 
-        rows = run_cells(cells, SourceTraces(read_source), bars, keep, warn, rows_of)
+        rows = run_cells(cells, SourceTraces(read_source), bars, keep, warn, rows_of, ROW)
     if not rows:
         raise typer.BadParameter("no cell could be run", param_hint="--traces")
     found = {"rows": rows, "summary": summary(rows)}
