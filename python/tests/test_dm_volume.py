@@ -147,6 +147,36 @@ def test_create_refuses_to_overwrite_data(host: MdHost) -> None:
     assert code == 1 and not host.ran and "mounted" in said
 
 
+def test_create_reports_the_faults_of_every_drive(host: MdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.drive("/dev/nvme2n1", SIZE, b"precious")
+    host.mount("/dev/nvme1n1", "/mnt")
+    closed = guard.in_use
+
+    def in_use(machine: MdHost, one: guard.Device) -> list[str]:
+        if one.path == "/dev/nvme0n1":
+            raise DmError(f"{one.path}: Permission denied")
+        return closed(machine, one)
+
+    monkeypatch.setattr(guard, "in_use", in_use)
+    drives = [f"/dev/nvme{k}n1" for k in range(3)]
+    code, out, _ = call("create", "vol", "--md", *drives, "--dry-run", "--json")
+    told = json.loads(out)
+    assert code == 0 and len(told["steps"]) == 7 and not host.ran
+    assert [line.partition(";")[0] for line in told["warnings"]] == ["/dev/nvme0n1: Permission denied"]
+    assert ["mounted on /mnt" in told["refusals"][0], "nvme2n1 would be OVER" in told["refusals"][1]] == [True, True]
+    # Also where drives are not there, and without --dry-run.
+    absent = ["/dev/nvme7n1", "/dev/nvme8n1", "--overwrite-data-on", "/dev/nvme9n1"]
+    for words in (["--dry-run"], []):
+        code, out, _ = call("create", "vol", "--md", *drives[1:], *absent, "--json", *words)
+        told = json.loads(out)
+        assert code == (0 if words else 1) and told["steps"] == [] and not host.ran
+        assert [line for line in told["refusals"] if "No such file" in line] == [
+            f"/dev/nvme{k}n1: No such file or directory" for k in (7, 8, 9)
+        ]
+        assert any("mounted on /mnt" in line for line in told["refusals"])
+        assert any("nvme2n1 would be OVERWRITTEN" in line for line in told["refusals"])
+
+
 @pytest.mark.parametrize("word", [["--revoke"], ["--read-only"], ["--out", "1"]])
 def test_create_refuses_what_md_does_not_have(host: MdHost, word: list[str]) -> None:
     code, _, said = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", *word)

@@ -264,7 +264,7 @@ def _length(devices: list[Device], plan: Plan) -> int:
 
 
 @contextmanager
-def _tolerated(plan: Plan, dry_run: bool) -> Iterator[None]:
+def tolerated(plan: Plan, dry_run: bool) -> Iterator[None]:
     """Let a check that cannot be made end a real run, and give a warning in a dry run."""
     try:
         yield
@@ -288,7 +288,7 @@ def _guard(host: Host, wish: Wish, devices: list[Device], plan: Plan, dry_run: b
     """Check the devices that are there; in a dry run some of those wished for may be absent."""
     there = {one.path for one in devices}
     same = _named_twice([path for path in wish.devices if path not in there])
-    with _tolerated(plan, dry_run):
+    with tolerated(plan, dry_run):
         same += guard.same_twice(host, devices)
         plan.warnings += guard.shared_disks(host, devices) if not same else []
     plan.refusals += same
@@ -296,7 +296,7 @@ def _guard(host: Host, wish: Wish, devices: list[Device], plan: Plan, dry_run: b
     for one in devices:
         if one.size_bytes == 0:
             plan.refusals.append(f"{one.path} has size 0: is a medium inserted?")
-        with _tolerated(plan, dry_run):
+        with tolerated(plan, dry_run):
             plan.refusals += guard.in_use(host, one)
             examined.append(one)
     # Nothing is read from devices that are in use: what they hold is changing.
@@ -305,7 +305,7 @@ def _guard(host: Host, wish: Wish, devices: list[Device], plan: Plan, dry_run: b
     if len(wish.devices) > 1 and wish.trust_identical:
         plan.warnings.append("that the replicas hold the same bytes was not checked")
     elif len(examined) > 1:
-        with _tolerated(plan, dry_run):
+        with tolerated(plan, dry_run):
             _compare(host, wish, examined, plan)
     for path in wish.overwrite:
         plan.refusals.append(f"--overwrite-data-on {path}: nothing would be written to this device; omit the option")

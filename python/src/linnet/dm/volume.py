@@ -7,6 +7,7 @@ and each drive. The array keeps the data; without the volume it is an ordinary a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from linnet.dm import DmError, guard, md
 from linnet.dm.guard import SECTOR, Device
 from linnet.dm.host import Host
 from linnet.dm.md import number_of, text_of
-from linnet.dm.plan import Describe, Forget, Plan, Run, Wish, install_model
+from linnet.dm.plan import Describe, Forget, Plan, Run, Wish, install_model, tolerated
 from linnet.dm.status import per_device
 from linnet.dm.table import REPLICAS_MAX, check_device_name, check_hedge, check_policy
 
@@ -141,7 +142,8 @@ def _taken(host: Host, name: str) -> list[str]:
 def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     """The plan that makes a new array of drives, and a volume above it. The drives are overwritten.
 
-    With ``dry_run``, a drive that cannot be examined gives a warning.
+    With ``dry_run``, each drive that cannot be examined gives a warning. Where a drive is absent, or the drives are too
+    small, the plan has refusals and no steps.
     """
     name = check_device_name(wish.name)
     if wish.read_only or wish.revoke or wish.ioprio is not None or wish.trust_identical or wish.out:
@@ -149,25 +151,24 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     if not 2 <= len(wish.devices) <= REPLICAS_MAX:
         raise DmError(f"{len(wish.devices)} drives; an array has 2 to {REPLICAS_MAX}")
     plan = Plan(refusals=_taken(host, name))
-    drives = [guard.device(host, path) for path in wish.devices]
-    named = {host.number(path) for path in wish.overwrite}
+    drives = _looked_up(host, wish.devices, plan)
+    named = {one.number for one in _looked_up(host, wish.overwrite, plan)}
     plan.refusals += guard.same_twice(host, drives)
     plan.warnings += guard.shared_disks(host, drives)
-    try:
-        for drive in drives:
-            plan.refusals += guard.in_use(host, drive)
-        if not plan.refusals:
-            _overwritten(host, named, drives, plan)
-    except DmError as error:
-        if not dry_run:
-            raise
-        plan.warnings.append(f"{error}; whether it would be refused was not checked")
+    for drive in drives:
+        with tolerated(plan, dry_run):
+            _check_free(host, drive, drive.number in named, plan)
+    if len(drives) < len(wish.devices):
+        return plan
+    for number in named - {drive.number for drive in drives}:
+        plan.refusals.append(f"--overwrite-data-on: {host.name(number)} is none of the drives")
     sectors = min(drive.size_bytes for drive in drives) // SECTOR
     # The same place for the data on every drive, known before there is an array.
     offset = 16 * MIB_SECTORS if sectors >= 8192 * MIB_SECTORS else MIB_SECTORS
     size = (sectors - offset) // 128 * 128
     if size < MIB_SECTORS:
-        raise DmError(f"the smallest drive has {sectors * SECTOR:,} bytes, too few for an array")
+        plan.refusals.append(f"the smallest drive has {sectors * SECTOR:,} bytes, too few for an array")
+        return plan
     words = _arguments(host, plan, wish)
     _module(host, plan)
     # A superblock of another array would give the new leg to md before we do.
@@ -186,15 +187,27 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     return plan
 
 
-def _overwritten(host: Host, named: set[tuple[int, int]], drives: list[Device], plan: Plan) -> None:
-    for drive in drives:
-        if drive.number not in named and (found := guard.data_on(host, drive)):
-            plan.refusals.append(
-                f"{drive.path} would be OVERWRITTEN, and it holds {found}. If that may be lost, say so: "
-                f"--overwrite-data-on {drive.path}. To keep the data of an array: linnet dm adopt"
-            )
-    for number in named - {drive.number for drive in drives}:
-        plan.refusals.append(f"--overwrite-data-on: {host.name(number)} is none of the drives")
+def _looked_up(host: Host, paths: Sequence[str], plan: Plan) -> list[Device]:
+    """The drives that are there; each of the others is refused."""
+    found = []
+    for path in paths:
+        try:
+            found.append(guard.device(host, path))
+        except (DmError, OSError) as error:
+            plan.refusals.append(str(error))
+    return found
+
+
+def _check_free(host: Host, drive: Device, expendable: bool, plan: Plan) -> None:
+    """Refuse a drive that is in use, or holds data that are not expendable."""
+    used = guard.in_use(host, drive)
+    plan.refusals += used
+    # Nothing is read from a drive that is in use: what it holds is changing.
+    if not used and not expendable and (found := guard.data_on(host, drive)):
+        plan.refusals.append(
+            f"{drive.path} would be OVERWRITTEN, and it holds {found}. If that may be lost, say so: "
+            f"--overwrite-data-on {drive.path}. To keep the data of an array: linnet dm adopt"
+        )
 
 
 def adopt(
