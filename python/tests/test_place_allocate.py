@@ -88,6 +88,26 @@ def test_a_tenant_whose_slo_no_drive_meets_is_refused_on_an_empty_one() -> None:
     assert "a: read_latency_mean_us 101 is above 90" in decision.reasons[0]
 
 
+def test_a_tenant_that_no_drive_could_serve_alone_is_refused() -> None:
+    allocator = made(drives=3, model=SheetModel())
+    big = Tenant("big", GB, profile("big", 0, 120_000))
+    said = "big alone asks for 141% of the time of d0, more than 100%: it offers 120,000 writes/s (492 MB/s), and the "
+    said += "data sheet has 85,000 random ones/s and 1,400 MB/s"
+    assert allocator.place(big).reasons == [f"{said}; 2 more drives are no faster"]
+    asked = what_if(allocator, big, "d0")
+    assert not asked.allowed and asked.reasons == [said]
+    allocator.add_drives([DriveSpec(drive("fast", rnd_write_iops=200_000.0), GB)])
+    assert allocator.place(big).drive == "fast"
+    # Other limits of the load are set apart: a share that drives keep free, and drives that are oversubscribed.
+    assert made(drives=1, load_max=0.01).place(tenant("a", 400_000)).drive == "d0"
+    for settings in ({"load_max": 1.5}, {"alone_max": np.inf}):
+        assert made(drives=1, model=SheetModel(), **settings).place(big).drive == "d0"
+        assert what_if(made(drives=1, model=SheetModel(), **settings), big, "d0").allowed
+    unknown = Allocator(Cluster(), SheetModel())
+    unknown.add_drives([DriveSpec(Drive("bare", "bare", {}), GB)])
+    assert unknown.place(big).drive == "bare", "a sheet without figures says nothing"
+
+
 def test_room_comes_back_when_a_tenant_leaves() -> None:
     allocator = made(drives=1)
     allocator.place(tenant("a", 20_000, at_most=130))
@@ -272,6 +292,7 @@ def test_bad_words_are_refused() -> None:
         lambda: Tenant("a", -1),
         lambda: Tenant("a", 1, Profile("a", {"depth": -1.0})),
         lambda: DriveSpec(drive("d"), 0),
+        lambda: Settings(alone_max=0.0),
         lambda: Settings(policy="worst-fit"),  # type: ignore[arg-type]
         lambda: made().add_drives([DriveSpec(drive("d0"), 1)]),
         lambda: made().add_drives([DriveSpec(drive("x"), 1), DriveSpec(drive("x"), 1)]),

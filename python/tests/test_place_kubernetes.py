@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from conftest import ROOT
 from place_client import Service, drives, tenant
-from place_made import GB, SHEET
+from place_made import GB, SHEET, profile
 
 NODES = ["node-1", "node-2", "node-3"]
 STRICT = [{"metric": "read_latency_mean_us", "degradation_percent": 1}]
@@ -54,6 +54,13 @@ def test_a_pod_goes_where_nobody_is_harmed(service: Service) -> None:
     assert "SLO would be broken" in refused["node-1"] and "no drive" in refused["node-3"]
     scores = {one["Host"]: one["Score"] for one in ask(service, "prioritize", pod(profile="oltp"))}
     assert scores["node-1"] == 0 == scores["node-3"] and 0 < scores["node-2"] <= 10
+
+
+def test_a_pod_that_offers_more_than_a_drive_does_is_told_so(service: Service) -> None:
+    features = dict(profile("flood", 0, 170_000).features)
+    assert service.client().ask("PUT", "/v1/profiles/flood", {"features": features})[0] == 200
+    refused = ask(service, "filter", pod(profile="flood"))["FailedAndUnresolvableNodes"]
+    assert refused["node-2"].startswith("linnet: the pod alone asks for 200% of the time of node-2:nvme0n1")
 
 
 def test_a_pod_without_annotations_goes_anywhere(service: Service) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import SHARED
 from linnet import TenantError, TenantProfile, Trace, TraceError
-from linnet._native import aggregate_profiles, profile_features, profile_trace, same_workload
+from linnet._native import aggregate_profiles, profile_features, profile_trace, same_workload, trace_formats
 from linnet.cli import app
 from linnet.place.moments import row as row_of
 from linnet.place.profiles import aggregate, from_file, with_phases, workload_name
@@ -91,12 +91,20 @@ def test_devices_become_tenants_and_files_of_profiles_are_written(tmp_path):
         ("sample.blkparse.txt.zst", "sample"),
         ("sample.blktrace.0.zst", "sample"),
         ("a.b", "a.b"),
+        ("web.log.7", "web.log.7"),
+        ("flows.linnet-ftrace.gz", "flows"),
         ("WEB.CSV.GZ", "WEB"),
         (".csv", ".csv"),
     ],
 )
 def test_a_workload_is_named_by_its_file(file: str, name: str) -> None:
     assert workload_name(Path(file)) == name
+
+
+def test_the_name_of_any_format_is_an_ending():
+    for format, _ in trace_formats():
+        for ending in (format, f"{format.upper()}.zst", f"{format}.txt"):
+            assert workload_name(Path(f"web.2.{ending}")) == "web.2", ending
 
 
 def test_another_profile_is_not_written_over(tmp_path):

@@ -5,17 +5,21 @@ import contextlib
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from linnet.place.allocate import Settings
 from linnet.place.cluster import DriveSpec
+from linnet.place.service import state as storing
 from linnet.place.service.operations import Operations
 from linnet.place.service.state import State, StateError
+from linnet.place.service.writer import Answer, Undo, Writer
 from linnet.place.sheet import SheetModel
 from linnet.place.slo import Slo, Tenant
-from linnet.place.words import Drive
-from place_made import GB, SHEET, profile
+from linnet.place.words import Drive, Prediction, Profile
+from place_made import GB, SHEET, Line, drive, profile, tenant
 
 
 def _change(path: Path, *statements: str) -> None:
@@ -151,3 +155,89 @@ def test_a_kept_answer_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     _change(path, "UPDATE requests SET body = '{'")
     with contextlib.closing(State(path)) as state, pytest.raises(StateError, match="table requests, row k"):
         state.answered("k")
+
+
+def test_the_oldest_answers_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storing, "REQUESTS_MAX", 50)
+    monkeypatch.setattr(storing, "TRIM_EVERY", 10)
+    state, trims = State(tmp_path / "s.db"), []
+    state._db.set_trace_callback(lambda said: trims.append(said) if said.startswith("DELETE") else None)
+    with state.transaction():
+        for number in range(101):
+            state.answer(f"k{number}", "digest", 201, {})
+    kept = [number for number in range(101) if state.answered(f"k{number}") is not None]
+    assert kept == [*range(51, 101)] and len(trims) == 11, "trimmed at the last one, and not at each"
+    state.close()
+    again = State(tmp_path / "s.db")
+    with again.transaction():
+        again.answer("new", "digest", 201, {})
+    assert again.answered("k51") is None and again.answered("k52") is not None
+    again.close()
+
+
+class Failing(Line):
+    """Fails at the question after ``left`` more."""
+
+    left = -1
+
+    def predict(
+        self, drives: Sequence[Drive], tenants: Sequence[Profile], neighbours: Sequence[Sequence[Profile]]
+    ) -> list[dict[str, Prediction]]:
+        self.left -= 1
+        if self.left == -1:
+            raise RuntimeError("out of order")
+        return super().predict(drives, tenants, neighbours)
+
+
+def _books(do: Operations) -> tuple[object, ...]:
+    """What the service has in memory, which is what is on disk."""
+    cluster = do.cluster
+    placed = {one.id: (one, cluster.specs[cluster.drive_of[row]].drive.name, do.windows.get(one.id, []))
+              for row, one in enumerate(cluster.tenants) if one is not None and cluster.drive_of[row] >= 0}  # fmt: skip
+    assert len(placed) == sum(one is not None for one in cluster.tenants), "one has a row and no drive"
+    assert placed == {one.id: (one, drive, windows) for one, drive, windows in do.state.tenants()}
+    return placed, [do.allocator.load(drive) for drive in range(len(cluster.specs))]
+
+
+@pytest.mark.parametrize("what", ["admit", "move", "reprofile", "stage", "what_if", "may_take", "advice"])
+def test_a_model_that_fails_changes_nothing(tmp_path: Path, what: str) -> None:
+    model, state = Failing(), State(tmp_path / "s.db")
+    do = Operations(state, model, Settings(policy="best-fit"))
+    writer = Writer(state, lambda: pytest.fail("an undo failed"), lambda *_: None)
+    specs = [DriveSpec(drive(f"d{k}"), 100 * GB) for k in range(3)] + [DriveSpec(drive("s"), 100 * GB, True)]
+
+    def change(work: Callable[[list[Undo]], Answer]) -> Answer:
+        return writer.change(work, None, "").result(60)
+
+    change(lambda undo: do.register(undo, specs))
+    for one, where in ((tenant("a", 9_000, 200), "d0"), (tenant("b", 5_000, 200), "d1"), (Tenant("c", GB), "s")):
+        change(lambda undo, one=one, where=where: do.admit(undo, one, where))
+    for _ in range(3):
+        change(lambda undo: do.observe(undo, "a", {"read_latency_mean_us": 300.0}, None))
+    works: dict[str, Callable[[list[Undo]], object]] = {
+        "admit": lambda undo: do.admit(undo, tenant("new", 7_000, 300)),
+        "move": lambda undo: do.move(undo, "a", "d2"),
+        "reprofile": lambda undo: do.reprofile(undo, "a", profile("a", 8_000)),
+        "stage": lambda undo: do.reprofile(undo, "c", profile("c", 6_000)),
+        "what_if": lambda undo: do.ask(tenant("new", 7_000, 300), None),
+        "may_take": lambda undo: do.allocator.may_take(tenant("new", 7_000, 300), np.arange(4)),
+        "advice": lambda undo: do.advice(5),
+    }
+    before, failed = _books(do), 0
+    for left in range(30):
+        model.left = left
+        do.allocator.checker._alone.clear()
+        try:
+            if what in ("what_if", "may_take", "advice"):
+                writer.read(lambda: works[what]([])).result(60)
+            else:
+                change(works[what])  # type: ignore[arg-type]
+            break
+        except RuntimeError:
+            failed += 1
+            model.left = -1
+            assert _books(do) == before
+    assert failed
+    _books(do)
+    writer.stop()
+    state.close()

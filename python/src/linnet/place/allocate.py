@@ -9,6 +9,8 @@ the tenant.
 The model is the costly part, so columns of the cluster decide whom it is asked about:
 
 1. Drives without the capacity, of the wrong role, or whose load with the tenant would pass ``load_max`` are left out.
+   On an empty drive ``alone_max`` counts: the model would not object there, as interference is relative to the tenant
+   alone.
 2. Drives of one kind that hold the same profiles and SLOs give the same answer, so one of them is asked.
    All empty drives of a kind are one such group.
 3. A drive whose own tenants refused a load keeps it as its *room*. Until its tenants change, it is asked about that
@@ -23,6 +25,7 @@ accepted it. ``exact`` switches both off.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -33,7 +36,7 @@ from linnet.place import moments
 from linnet.place.check import Breach, Checker
 from linnet.place.cluster import NONE, Cluster, DriveSpec
 from linnet.place.moments import Floats
-from linnet.place.sheet import SheetModel
+from linnet.place.sheet import SheetModel, offered
 from linnet.place.slo import Tenant
 from linnet.place.words import Interference, Profile
 
@@ -50,12 +53,14 @@ class Settings:
     """How placement chooses.
 
     ``load_max`` is the share of a drive's time, by its data sheet, that tenants may ask for together; above 1 a
-    drive is oversubscribed. ``tenants_max`` bounds the tenants of one drive, ``asked_max`` the groups of drives in
-    equal states about which the model is asked for one tenant.
+    drive is oversubscribed. One tenant may ask an empty drive for ``alone_max`` if that is more. ``tenants_max`` bounds
+    the tenants of one drive, ``asked_max`` the groups of drives in equal states about which the model is asked for one
+    tenant.
     """
 
     policy: Policy = "first-fit"
     load_max: float = 1.0
+    alone_max: float = 1.0
     tenants_max: int = 64
     asked_max: int = 256
     exact: bool = False
@@ -63,8 +68,13 @@ class Settings:
     def __post_init__(self) -> None:
         if self.policy not in POLICIES:
             raise ValueError(f"policy {self.policy!r}: known are {', '.join(POLICIES)}")
-        if not self.load_max > 0 or self.tenants_max < 1 or self.asked_max < 1:
-            raise ValueError("settings: load_max, tenants_max and asked_max are above zero")
+        if not self.load_max > 0 or not self.alone_max > 0 or self.tenants_max < 1 or self.asked_max < 1:
+            raise ValueError("settings: load_max, alone_max, tenants_max and asked_max are above zero")
+
+    @property
+    def empty_max(self) -> float:
+        """Share of an empty drive's time that a tenant may ask for."""
+        return max(self.alone_max, self.load_max)
 
 
 @dataclass(frozen=True)
@@ -106,17 +116,19 @@ class Allocator:
         """Find a drive for a tenant and put it there; on ``drive`` only, if one is named. A refusal leaves no trace."""
         only = None if drive is None else self.cluster.drive_index(drive)
         row = self.add(tenant)
-        decision = self.place_row(row, only)
-        if decision.drive is None:
-            self.cluster.drop_tenant(row)
-        return decision
+        try:
+            return self.place_row(row, only)
+        finally:
+            # Refused, or the model failed.
+            if self.cluster.drive_of[row] == NONE:
+                self.cluster.drop_tenant(row)
 
     def add(self, tenant: Tenant) -> int:
         """Give a tenant a row without a drive."""
         row = self.cluster.add_tenant(tenant)
         try:
             self.checker.learn(np.array([row], np.intp))
-        except ValueError:
+        except BaseException:
             self.cluster.drop_tenant(row)
             raise
         return row
@@ -164,11 +176,13 @@ class Allocator:
     def may_take(self, tenant: Tenant, drives: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which of these drives may take a tenant that has no row, as an array over all drives. Changes nothing."""
         row = self.add(tenant)
-        may = np.zeros(len(self.cluster.specs), np.bool_)
-        allowed = drives[self._may(tenant, self.loads_of(row))[drives]]
-        may[allowed] = True if tenant.profile is None else self.checker.fits(row, allowed)[0]
-        self.cluster.drop_tenant(row)
-        return may
+        try:
+            may = np.zeros(len(self.cluster.specs), np.bool_)
+            allowed = drives[self._may(tenant, self.loads_of(row))[drives]]
+            may[allowed] = True if tenant.profile is None else self.checker.fits(row, allowed)[0]
+            return may
+        finally:
+            self.cluster.drop_tenant(row)
 
     def put(self, row: int, drive: int) -> None:
         """Put a tenant on a drive without asking the model."""
@@ -181,10 +195,15 @@ class Allocator:
         self._measure(drive)
         return drive
 
-    def settle(self, drives: NDArray[np.intp]) -> None:
-        """Measure drives again whose tenants were changed behind the allocator, by a trial that was undone."""
-        for drive in drives:
-            self._measure(int(drive))
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Puts and takes inside the block are undone at its end."""
+        room, load = self._room.copy(), self._load.copy()
+        try:
+            with self.cluster.trial():
+                yield
+        finally:
+            self._room, self._load = room, load
 
     def loads_of(self, row: int) -> Floats:
         """Load that a tenant adds to each kind of drive; zero where the data sheet has no rates."""
@@ -200,6 +219,18 @@ class Allocator:
         kind = self.cluster.kinds[self.cluster.kind[drive]]
         return self.load(drive) + float(np.nan_to_num(self._sheets.load(kind, moments.row(profile))))
 
+    def too_much(self, tenant: Tenant, drive: int) -> str | None:
+        """Why a drive could not do alone what a tenant offers, by its data sheet; nothing if it could."""
+        features = moments.row(tenant.profile or Profile(tenant.id, {}))
+        where = self.cluster.specs[drive].drive
+        load = float(np.nan_to_num(self._sheets.load(where, features)))
+        if load <= self.settings.empty_max:
+            return None
+        most, said = self.settings.empty_max, offered(where, features)
+        return (
+            f"{tenant.id} alone asks for {load:.0%} of the time of {where.name}, more than {most:.0%}: it offers {said}"
+        )
+
     def breaches(self, drive: int) -> list[Breach]:
         """Promises to a drive's tenants that the model sees broken."""
         return self.checker.breaches(drive)
@@ -211,7 +242,8 @@ class Allocator:
         may &= cluster.capacity - cluster.used >= tenant.capacity_bytes
         may &= cluster.count < self.settings.tenants_max
         if len(cluster.kinds):
-            may &= (self._load + loads[cluster.kind] <= self.settings.load_max) | (cluster.count == 0)
+            most = np.where(cluster.count == 0, self.settings.empty_max, self.settings.load_max)
+            may &= self._load + loads[cluster.kind] <= most
         return np.asarray(may)
 
     def _candidates(self, row: int, loads: Floats, may: NDArray[np.bool_]) -> Iterator[NDArray[np.intp]]:
@@ -264,11 +296,17 @@ class Allocator:
                 return [f"{cluster.specs[only].drive.name} is a staging drive, for tenants of unknown workload"]
         if not usable.any():
             return ["there are no drives for tenants; register some"]
-        full = int(np.count_nonzero(usable & (cluster.capacity - cluster.used < tenant.capacity_bytes)))
-        loaded = int(np.count_nonzero(usable)) - full - int(np.count_nonzero(may))
+        full = usable & (cluster.capacity - cluster.used < tenant.capacity_bytes)
+        loads = self.loads_of(row)[cluster.kind]
+        slow = usable & ~full & (loads > self.settings.empty_max)
+        loaded = int(np.count_nonzero(usable & ~full & ~slow & ~may))
         found = []
-        if full:
-            found.append(f"{full} drives have less than {tenant.capacity_bytes} bytes free")
+        if full.any():
+            found.append(f"{np.count_nonzero(full)} drives have less than {tenant.capacity_bytes} bytes free")
+        if slow.any():
+            fastest = int(np.argmin(np.where(slow, loads, np.inf)))
+            others = np.count_nonzero(slow) - 1
+            found.append(f"{self.too_much(tenant, fastest)}{f'; {others} more drives are no faster' if others else ''}")
         if loaded:
             found.append(f"{loaded} drives would pass load_max or tenants_max")
         for drive in np.flatnonzero(may)[np.argsort(self._load[may], kind="stable")][:REASONS_MAX]:

@@ -28,11 +28,13 @@ JOB_FILES = (".fio", ".job")
 JOB_BYTES_MAX = 1 << 20
 """Longest fio job file."""
 
-TRACE_SUFFIX = re.compile(
-    r"\.(csv|tsv|txt|log|trace|trc|parquet|blkparse|blktrace(\.\d+)?|ftrace|spc|vscsi|vscsitrace|iolog|zst|zstd|gz)$",
-    re.IGNORECASE,
-)
-"""Endings of traces and of their compression: what stands before them names the workload."""
+_PLAIN = ("csv", "tsv", "txt", "log", "trace", "trc", "vscsitrace", "zst", "zstd", "gz")
+"""Endings of text, of traces of any format, and of compression. Readers go by what a file has, not by its name."""
+_FORMATS = [part for name, _ in _native.trace_formats() for part in (name, name.rpartition("-")[2])]
+TRACE_SUFFIX = re.compile(rf"\.(blktrace\.\d+|{'|'.join((*_PLAIN, *_FORMATS))})$", re.IGNORECASE)
+"""Endings that say how a trace is written: what stands before them names the workload. A CPU's part of a blktrace is
+read with the others.
+"""
 
 TenantFrom = Literal["device"] | None
 

@@ -56,7 +56,7 @@ def rebalance(
     before = cluster.drives_used
     moves: list[Move] = []
     total, after = sum(broken.values()), 0
-    with cluster.trial():
+    with allocator.trial():
         for drive in (d for d, count in broken.items() if count):
             moves += _mend(allocator, drive, moves_max - len(moves))
             after += len(allocator.breaches(drive))
@@ -67,8 +67,6 @@ def rebalance(
                 break
             moves += _empty(allocator, int(drive), moves_max - len(moves))
         left = cluster.drives_used
-    names = [move.source for move in moves] + [move.target for move in moves]
-    allocator.settle(np.unique(np.array([cluster.drive_index(name) for name in names], np.intp)))
     return Advice(moves, total, after, before, left)
 
 

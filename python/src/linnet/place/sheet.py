@@ -122,6 +122,19 @@ class SheetModel(ByAggregate):
         return found
 
 
+def offered(drive: Drive, features: Floats) -> str:
+    """What a workload with these features, [27], offers, beside what the drive's data sheet has, in words."""
+    sheet, found = _sheets([drive])[0], []
+    for column, op in enumerate(("read", "write")):
+        (size,), (rate,) = _operation(features[None], op)
+        if rate > 0:
+            found.append(
+                f"{rate:,.0f} {op}s/s ({size * rate / 1e6:,.0f} MB/s), and the data sheet has "
+                f"{sheet[2 + column]:,.0f} random ones/s and {sheet[column]:,.0f} MB/s"
+            )
+    return "; ".join(found)
+
+
 def _sheets(drives: Sequence[Drive]) -> Floats:
     found = [[drive.sheet.get(name, math.nan) for name in SHEET] for drive in drives]
     out = np.array(found, dtype=float).reshape(len(drives), len(SHEET))

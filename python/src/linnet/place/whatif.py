@@ -170,8 +170,10 @@ def what_if(allocator: Allocator, tenant: Tenant, drive: str | None = None) -> W
     effects, unpredicted = effects_on(allocator.checker.model, cluster.specs[index].drive, there, tenant)
     reasons += unpredicted
     load = allocator.load_with(tenant.profile, index)
-    # An empty drive takes a tenant of any load, as placement does.
-    if there and load > allocator.settings.load_max:
+    if said := allocator.too_much(tenant, index):
+        reasons.append(said)
+    # On an empty drive load_max does not count, as in placement.
+    elif there and load > allocator.settings.load_max:
         reasons.append(
             f"{drive} would be asked for {load:.0%} of its time, more than {allocator.settings.load_max:.0%}"
         )

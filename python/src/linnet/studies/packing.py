@@ -9,6 +9,7 @@ outcomes of the SSD model or of real drives the same code counts real violations
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -97,7 +98,7 @@ class Study:
         exact: bool = False,
     ) -> Placed:
         """Place all workloads with a model and count what breaks."""
-        settings = Settings(policy=policy, load_max=4.0, tenants_max=64, exact=exact)
+        settings = Settings(policy=policy, load_max=4.0, alone_max=math.inf, tenants_max=64, exact=exact)
         given = range(len(self.profiles)) if order is None else order
         allocator = place_all(self.drive, len(self.profiles), self.profiles, model, slo, settings, given)
         sets = [*sets_of(allocator).values()]

@@ -143,7 +143,7 @@ class Truth:
 
 def place(mixes: Mixes, model: Interference, slo: float, policy: Policy, order: Sequence[int]) -> Allocator:
     """Place all workloads of the library, each on a drive that the model allows."""
-    settings = Settings(policy=policy, load_max=8.0, tenants_max=16)
+    settings = Settings(policy=policy, load_max=8.0, alone_max=math.inf, tenants_max=16)
     return place_all(mixes.drive, 2 * len(mixes.library), mixes.profiles, model, slo, settings, order)
 
 

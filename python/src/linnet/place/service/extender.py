@@ -170,10 +170,9 @@ def judge(operations: Operations, tenant: Tenant, nodes: list[str]) -> dict[str,
         if loads:
             answer[node] = (max(loads), "")
         elif found:
-            answer[node] = (
-                None,
-                "linnet: a tenant's SLO would be broken on each of the node's drives, or they are full",
-            )
+            slow = [operations.allocator.too_much(tenant, drive) for drive in found]
+            other = "a tenant's SLO would be broken on each of the node's drives, or they are full"
+            answer[node] = (None, f"linnet: {slow[0] if all(slow) else other}")
         else:
             answer[node] = (None, "linnet: no drive of the node is registered")
     return answer

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What can be asked of the service, on the cluster in memory and the state on disk together.
 
-Each change appends to ``undo`` what takes its step back in memory; the caller undoes what it wrote to the state.
+Each change appends to ``undo`` what takes its step back in memory; the caller undoes what it wrote to the state. Where
+the model is asked between two steps, that is appended before the first: the model may fail.
 All of it runs on the writer's thread.
 """
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from linnet.place.allocate import Allocator, Settings
 from linnet.place.batch import HIGH, LOW, VALUE
-from linnet.place.cluster import Cluster, DriveSpec
+from linnet.place.cluster import NONE, Cluster, DriveSpec
 from linnet.place.drift import WINDOWS, Advice, advise, broken, drift
 from linnet.place.rebalance import rebalance
 from linnet.place.service.state import State
@@ -126,14 +127,15 @@ class Operations:
         row, target = self._tenant(tenant_id), self._drive(drive)
         source = int(self.cluster.drive_of[row])
         if source != target:
+            windows = self.windows.get(tenant_id, [])
+            undo.append(lambda: self._back_to(tenant_id, source, windows))
             self.allocator.take(row)
             decision = self.allocator.place_row(row, only=target)
             if decision.drive is None:
                 self.allocator.put(row, source)
                 said = f"drive {drive} cannot take the tenant"
                 raise Refused(409, "no_room", said, reasons=decision.reasons)
-            windows = self.windows.pop(tenant_id, [])
-            undo.append(lambda: self._back_to(tenant_id, source, windows))
+            self.windows.pop(tenant_id, None)
             self.state.change_tenant(self.cluster.tenant(row), drive)
             # What was seen on the drive that it left says nothing of this one.
             self.state.observe(tenant_id, [])
@@ -148,9 +150,9 @@ class Operations:
         old, source, windows = self.cluster.tenant(row), int(self.cluster.drive_of[row]), self.windows.get(tenant_id)
         new = Tenant(old.id, old.capacity_bytes, profile, old.slos)
         self._check_profile(new)
+        undo.append(lambda: self._swap_back(old, source, windows))
         self._forget(tenant_id)
         row = self.allocator.add(new)
-        undo.append(lambda: self._swap_back(old, source, windows))
         staged = bool(self.cluster.staging[source])
         decision = self.allocator.place_row(row) if staged else None
         if decision is None or decision.drive is None:
@@ -341,12 +343,17 @@ class Operations:
 
     def _back_to(self, tenant_id: str, drive: int, windows: list[bool]) -> None:
         row = self.cluster.row_of(tenant_id)
-        self.allocator.take(row)
+        if self.cluster.drive_of[row] != NONE:
+            self.allocator.take(row)
         self.allocator.put(row, drive)
         self._observed(tenant_id, windows)
 
     def _swap_back(self, old: Tenant, drive: int, windows: list[bool] | None) -> None:
-        self._forget(old.id)
+        if self.cluster.has_tenant(old.id):
+            row = self.cluster.row_of(old.id)
+            if self.cluster.drive_of[row] != NONE:
+                self.allocator.take(row)
+            self.cluster.drop_tenant(row)
         self._bring_back(old, drive, windows)
 
     def _observed(self, tenant_id: str, windows: list[bool]) -> None:

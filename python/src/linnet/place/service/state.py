@@ -25,7 +25,9 @@ APPLICATION = 0x4C4E5450
 """SQLite's application id of this file: "LNTP"."""
 VERSION = 1
 REQUESTS_MAX = 100_000
-"""Answers that are kept; the oldest go first."""
+"""Answers that are kept at least; the oldest go first."""
+TRIM_EVERY = 1000
+"""Answers between two trims: to find the oldest that is kept, SQLite walks over all of them."""
 PAGE_BYTES = 4096
 
 KEYS = {"drives": "name", "tenants": "id", "requests": "key"}
@@ -95,6 +97,7 @@ class State:
         if not _checked(self.path, self._db):
             self._make()
         self._position: int = max(self._last(*one) for one in KEYS.items())
+        self._answers = 0
 
     def _last(self, table: str, key: str) -> int:
         # Text and blobs sort after any number.
@@ -206,16 +209,18 @@ class State:
         return Answered(row[0], row[1], body)
 
     def answer(self, key: str, digest: str, status: int, body: Any) -> None:
-        """Keep the answer to a request id, and drop the oldest ones."""
+        """Keep the answer to a request id, and now and then drop the oldest ones."""
         position = self._next()
         self._db.execute(
             "INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (key, digest, status, json.dumps(body), position)
         )
-        self._db.execute(
-            "DELETE FROM requests WHERE position <= "
-            "(SELECT position FROM requests ORDER BY position DESC LIMIT 1 OFFSET ?)",
-            (REQUESTS_MAX,),
-        )
+        if self._answers % TRIM_EVERY == 0:
+            self._db.execute(
+                "DELETE FROM requests WHERE position <= "
+                "(SELECT position FROM requests ORDER BY position DESC LIMIT 1 OFFSET ?)",
+                (REQUESTS_MAX,),
+            )
+        self._answers += 1
 
     def limit_pages(self, pages: int) -> None:
         """Let the file grow to this many pages only, as on a full disk: for tests."""
