@@ -30,6 +30,8 @@ SKIP = 77
 PASSED_ON = ("SEED", "RELOADS", "SHOW")  # environment variables for cases in the machine
 EMULATOR_TRIES = 12  # boots in a row that the emulator may end in the first case
 EFLAGS_INTERRUPTS = 0x200
+STALL = re.compile(r"self-detected stall|detected stalls? on CPUs|blocked for more than \d+ seconds")
+STALL_LINES = 60  # of the console, from the first report of a stall on
 
 
 @dataclass(frozen=True)
@@ -171,6 +173,7 @@ class Boot:
         """Boot once; return the results of the cases that started, at least one."""
         first = cases[0]
         console = self.logs / f"{self.kernel}-{first.name}.console"
+        console.unlink(missing_ok=True)  # that of another run
         whole = sum(c.timeout for c in cases) + self.grace
         command = [str(VM / "vmlab"), "run", "--kernel", self.kernel, "--timeout", str(whole)]
         command += ["--mem", str(first.mem), "--console", str(console)]
@@ -193,14 +196,14 @@ class Boot:
         results: list[Result] = []
         before: list[str] = []
         current: Result | None = None
-        began = time.monotonic()
+        began, logged = time.monotonic(), 0
         watch = Watch(child, self.grace)
         assert child.stdout
         for raw in child.stdout:
             line = raw.rstrip("\n")
             if line.startswith("@@ start "):
                 current = Result(line.split()[2], self.kernel, "FAIL")
-                began = time.monotonic()
+                began, logged = time.monotonic(), console.stat().st_size if console.exists() else 0
                 watch.allow(next(c.timeout for c in cases if c.name == current.name) + self.grace)
             elif line.startswith("@@ end ") and current:
                 current.status = {"0": "pass", str(SKIP): "skip"}.get(line.split()[3], "FAIL")
@@ -215,8 +218,10 @@ class Boot:
         watch.stop()
         if current:
             current.seconds = time.monotonic() - began
-            if may_repeat and console.exists() and has_stale_breakpoint(console.read_text(errors="replace")):
+            said = console.read_bytes() if console.exists() else b""
+            if may_repeat and has_stale_breakpoint(said.decode(errors="replace")):
                 current.status = "again"
+            current.output += stalled(said[logged:].decode(errors="replace"))
             current.output.append(f"the machine ended in this case (status {child.returncode}); console: {console}")
             results.append(current)
             show(current)
@@ -265,6 +270,17 @@ def went_to_zero_from_probe(console: str) -> bool:
     )
     found = re.compile(report).match(console, begun) if begun >= 0 else None
     return found is not None and not int(found[1], 16) & EFLAGS_INTERRUPTS
+
+
+def stalled(console: str) -> list[str]:
+    """What the kernel logged from its first report of a CPU or task that stands still; nothing if it has none.
+
+    A report does not end the case: on a busy host the emulated CPUs stand still for a while, and go on. A machine that
+    hangs is ended by the limit of time.
+    """
+    lines = console.splitlines()
+    first = next((k for k, line in enumerate(lines) if STALL.search(line)), None)
+    return [] if first is None else ["the kernel logged:", *lines[first : first + STALL_LINES]]
 
 
 class Watch:

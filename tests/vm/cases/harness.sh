@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Tests the harness: the drives exist, and a bad line in the kernel log is found.
-# vm: nvme=3:256M timeout=60
+# vm: nvme=3:256M timeout=120
 . tests/vm/lib.sh
 
 for k in 0 1 2; do
@@ -28,6 +28,14 @@ if (log_check) >/dev/null; then fail "a warning in a long log was not found"; fi
 dmesg -C
 if (log_check) >/dev/null; then fail "a log that has lost its beginning was taken for clean"; fi
 echo "$outer" >/dev/kmsg
+
+# Of a machine that hung, the kernel's report is shown.
+shown() {
+	python3 -c 'import sys; sys.path.insert(0, "tests/vm"); import run; print(*map(run.stalled, sys.argv[1:]))' "$@"
+}
+stall="[ 21.0] rcu: INFO: rcu_preempt self-detected stall on CPU"
+expect "the report of a stall" "$(shown "[ 1.0] nfsd: started
+$stall" "[ 1.0] nfsd: started")" "['the kernel logged:', '$stall'] []"
 
 # A breakpoint that the emulator ran at a place that has none is told from one that was there, and from a null pointer.
 stale() {
