@@ -13,8 +13,9 @@ from linnet.place.fitted import TARGETS, to_bytes
 from linnet.place.fitting import fit_model
 from linnet.place.label import Cache, Labeller, Plan
 from linnet.place.observations import observe
-from linnet.place.workers import RayCluster, Threads
+from linnet.place.workers import RayCluster
 from linnet.studies import colocation
+from linnet.threads import Threads
 from place_tables import write_ssdiq
 
 ray = pytest.importorskip("ray", reason="ray is not installed (pip install 'linnet[ray]')")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -22,6 +22,7 @@ from linnet import _native
 from linnet._native import Array, Trace, policies
 from linnet.learning import FitSettings, Fitted, fit
 from linnet.progress import Progress
+from linnet.threads import Threads
 
 LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "trees-only", "linnet-best", "linnet-expected", "linnet+hl"})
 """Policies that ask a model."""
@@ -254,13 +255,10 @@ class Experiment:
 
             return jobs[index][0](count)
 
-        with ThreadPoolExecutor(max_workers=workers) as pool:
-            try:
-                return list(pool.map(one, range(len(jobs))))
-            except BaseException:
-                self._stop.set()
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+        results: dict[int, T] = {}
+        with closing(Threads(workers, self._stop.set).map(lambda _, index: one(index), None, range(len(jobs)))) as ran:
+            results.update(ran)
+        return [results[index] for index in range(len(jobs))]
 
     def left_out(self) -> dict[str, str]:
         """Policies that cannot run on these drives, and why."""

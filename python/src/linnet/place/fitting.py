@@ -21,7 +21,8 @@ from linnet.place.label import Cache, key_of
 from linnet.place.models.model import by_cell
 from linnet.place.models.open_loop import OpenLoop
 from linnet.place.observations import Observations
-from linnet.place.workers import Threads, Workers
+from linnet.place.workers import Workers
+from linnet.threads import Threads
 
 
 def fit_model(

@@ -38,7 +38,8 @@ from linnet import _native
 from linnet._native import SharedDrive, TenantError, TenantLoad
 from linnet.place.samples import beginning, samples
 from linnet.place.words import FEATURES, METRICS
-from linnet.place.workers import Threads, Work, Workers
+from linnet.place.workers import Work, Workers
+from linnet.threads import Threads
 
 PEAKS = {"nvme": 3e9, "sata": 4e8}
 """Bandwidth of mixed I/O that loads are drawn for, bytes per second (Table 1 of the gray-box paper)."""

@@ -8,13 +8,12 @@ of the cluster had begun is done again by others; what it had finished is with t
 from __future__ import annotations
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, Protocol
 
 from linnet.extras import require
+from linnet.threads import Threads
 
 Work = Callable[[Any, Any], Any]
 """A function of a module: receives what all pieces share, and a piece. Equal pieces have equal results."""
@@ -30,34 +29,6 @@ class Workers(Protocol):
         When the caller stops, by an exception such as Ctrl-C, no further piece is begun.
         """
         ...
-
-
-class Threads:
-    """Threads of this process, for work that runs outside Python's lock."""
-
-    def __init__(self, count: int | None = None) -> None:
-        self.count = count or os.cpu_count() or 1
-
-    def map(self, work: Work, shared: Any, pieces: Iterable[Any]) -> Generator[tuple[int, Any]]:
-        """See :class:`Workers`."""
-        pool = ThreadPoolExecutor(self.count)
-        waiting: dict[Future[Any], int] = {}
-        todo = iter(enumerate(pieces))
-        try:
-            while True:
-                while len(waiting) < 2 * self.count and (piece := next(todo, None)) is not None:
-                    waiting[pool.submit(work, shared, piece[1])] = piece[0]
-                if not waiting:
-                    return
-                done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                if any(one.exception() for one in done):
-                    # What others have finished, or are about to, is not lost with the piece that failed.
-                    pool.shutdown(wait=True, cancel_futures=True)
-                    done = {one for one in waiting if not one.cancelled()}
-                for one in sorted(done, key=lambda one: one.exception() is not None):
-                    yield waiting.pop(one), one.result()
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
 
 
 class RayCluster:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from linnet.studies.packing_bound import cover
 from linnet.studies.place_baselines import Forest
 from linnet.studies.placers import METRICS, forests, place_all, random_mixes, sets_of
 from linnet.studies.violations_models import TOLERANCE, Guarded, Runs, Worst, broken
+from linnet.threads import Threads
 
 COLUMNS = [SEEN.index(name) for name in METRICS]
 SHEETS = {
@@ -85,10 +86,15 @@ class Mixes:
             self._known[mix] = share
         return self._known[mix]
 
+    def _all_together(self, mixes: Sequence[frozenset[int]]) -> list[Floats]:
+        """:meth:`together` of each mix."""
+        with closing(Threads(2).map(lambda _, mix: self.together(mix), None, mixes)) as made:
+            found = dict(made)
+        return [found[place] for place in range(len(mixes))]
+
     def violated(self, mixes: Sequence[frozenset[int]], slo: float) -> list[frozenset[int]]:
         """Members of each mix whose bandwidth falls by more than ``slo`` percent."""
-        with ThreadPoolExecutor(2) as pool:
-            shares = list(pool.map(self.together, mixes))
+        shares = self._all_together(mixes)
         return [
             frozenset(np.array(sorted(mix))[broken(share, slo)].tolist())
             for mix, share in zip(mixes, shares, strict=True)
@@ -101,8 +107,7 @@ class Mixes:
 
     def runs(self, drawn: Sequence[frozenset[int]]) -> Runs:
         """What the tenants of these mixes see."""
-        with ThreadPoolExecutor(2) as pool:
-            shares = list(pool.map(self.together, drawn))
+        shares = self._all_together(drawn)
         rows = [sorted(mix) for mix in drawn]
         every = moments.to_moments(self.features)
         others = [every[row].sum(axis=0) - every[row] for row in rows]

@@ -15,12 +15,13 @@ from linnet.cli.output import Bars, print_json, table
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.place.label import Labeller, Plan
-from linnet.place.workers import Threads, Workers, workers_of
+from linnet.place.workers import Workers, workers_of
 from linnet.studies.cli.options import Page, chosen_of
 from linnet.studies.colocation import MODELS, OF_TRACES, ROW, SPLITS, UNSEEN_TRACE, Seen, score_of, seen_of, tasks
 from linnet.studies.colocation_page import means, page_of, summary
 from linnet.studies.kept import CONTENT, Kept, digest_of
 from linnet.studies.violations import SHEETS
+from linnet.threads import Threads
 
 
 def colocation_command(
