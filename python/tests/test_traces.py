@@ -33,9 +33,11 @@ def test_a_conversion_says_what_it_leaves_out(linnet, tmp_path) -> None:
     assert done.stderr == "" and "2 records from workload-csv" in done.stdout
 
 
-def test_statistics_of_writes_say_that_there_are_no_reads(linnet, tmp_path) -> None:
+def test_a_trace_of_writes_has_no_reads_to_learn_from(linnet, tmp_path) -> None:
     (tmp_path / "writes.csv").write_text("t_ns,op,lba_512,sectors,latency_ns\n0,W,0,8,5000\n")
     assert "no reads" in linnet("trace", "stat", tmp_path / "writes.csv").stdout
+    for more in ((), ("--preset", "sata")):
+        assert "no reads" in linnet("label", "-t", tmp_path / "writes.csv", *more).stderr
 
 
 def test_parquet_written_here_is_plain_parquet(made: Trace, tmp_path) -> None:

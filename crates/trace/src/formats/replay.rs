@@ -100,7 +100,8 @@ struct Evidence {
     /// Lines of five columns.
     rows: usize,
     decimals: bool,
-    whole_units_of_512: bool,
+    /// Rows whose offset and size are multiples of 512.
+    of_512: usize,
     size_max: u64,
     /// Rows whose last column is neither 0 nor 1.
     flags: usize,
@@ -120,14 +121,14 @@ fn columns(line: &[u8]) -> Option<(&[u8], [u64; 4])> {
 
 fn gather(head: &Head) -> Evidence {
     let lines = head.some(0, EVIDENCE_LINES);
-    let mut seen = Evidence { lines: lines.len(), whole_units_of_512: true, ..Evidence::default() };
+    let mut seen = Evidence { lines: lines.len(), ..Evidence::default() };
     for (text, [time, offset, size, op]) in lines.iter().filter_map(|line| columns(line)) {
         seen.decimals |= text.contains(&b'.');
         seen.last = time;
         if seen.rows == 0 {
             seen.first = seen.last;
         }
-        seen.whole_units_of_512 &= offset % 512 == 0 && size % 512 == 0;
+        seen.of_512 += usize::from(offset % 512 == 0 && size % 512 == 0);
         seen.size_max = seen.size_max.max(size);
         seen.flags += usize::from(op > 1);
         seen.rows += 1;
@@ -137,10 +138,18 @@ fn gather(head: &Head) -> Evidence {
 
 /// The formats that the first lines of the file may have, and, if there are several, why the format is not certain.
 fn candidates(seen: &Evidence) -> (Vec<&'static str>, &'static str) {
-    if seen.flags > 0 && seen.decimals && !(seen.whole_units_of_512 && seen.size_max >= 512) {
+    let all_of_512 = seen.of_512 == seen.rows;
+    if seen.flags > 0 && seen.decimals && !(all_of_512 && seen.size_max >= 512) {
         return (vec!["disksim"], "");
     }
-    if seen.whole_units_of_512 {
+    // Of numbers of sectors one in 512 is such a multiple, so this is more likely a damaged row among bytes.
+    if seen.decimals && !all_of_512 && 2 * seen.of_512 > seen.rows && seen.size_max >= 512 {
+        return (
+            vec!["replay-ms-bytes", "replay-ms-sectors"],
+            "most sizes and offsets are multiples of 512 and some are not, so they may be bytes or sectors",
+        );
+    }
+    if all_of_512 {
         // 4096 sectors are 2 MiB: smaller sizes that are all multiples of 512 may be bytes or sectors.
         if seen.size_max >= 4096 && seen.decimals {
             return (vec!["replay-ms-bytes"], "");
