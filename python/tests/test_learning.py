@@ -9,7 +9,7 @@ from linnet._native import Array, inflight_rows, synth
 from linnet.cli.learn import measured
 from linnet.cli.output import Bars
 from linnet.estimator import LinnosClassifier
-from linnet.learning import SCHEMAS
+from linnet.learning import SCHEMAS, dominant_reads, is_better_than_base_rate
 
 
 def test_inflection_point_falls_into_the_gap_of_two_modes() -> None:
@@ -197,3 +197,19 @@ def test_classifier_keeps_scikit_learn_conventions() -> None:
     assert ((model.decision_function(rows) > 0) == (model.predict(rows) == "slow")).all()
     with pytest.raises(ValueError, match="digits"):
         model.fit(rows + 0.5, labels)
+
+
+def test_what_is_better_than_one_answer() -> None:
+    """Of 1,000 reads with 100 slow ones, chance strays from 0.5 by 0.03; of one class nothing can be said."""
+    figures = {"rows": 1000, "base_rate": 0.9, "balanced_accuracy": 0.7}
+    cases = {None: None, 0.4: False, 0.5: False, 0.55: False, 0.57: True, 0.9: True}
+    assert {auc: is_better_than_base_rate(figures | {"roc_auc": auc}) for auc in cases} == cases
+    assert is_better_than_base_rate(figures | {"roc_auc": 0.9, "balanced_accuracy": 0.5}) is False
+
+
+def test_the_share_of_the_highest_latencies() -> None:
+    assert dominant_reads(np.array([], np.uint64)) == (0, 0.0)
+    assert dominant_reads(np.array([1, 1, 6], np.uint64)) == (1, 0.75)
+    many = np.ones(20_000, np.uint64)
+    many[:2] = 10_000
+    assert dominant_reads(many) == (2, 20_000 / 39_998)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from conftest import device_trace
-from linnet import Trace, read_trace, write_trace
-from linnet.files import whole_file, write_whole
+from linnet import Trace, TraceError, read_trace, write_trace
+from linnet.cli.options import ENDINGS, trace_destination
+from linnet.files import check_target, whole_file, write_whole
 
 COMMAND = str(Path(sys.executable).with_name("linnet"))
 
@@ -193,3 +194,62 @@ def test_rows_are_not_appended_to_a_pipe(linnet, file: Path, tmp_path: Path) -> 
     done = linnet("study", "accuracy", "-t", file, "--model", "linnet", "--out", tmp_path / "pipe")
     assert done.returncode == 1 and "not a regular file" in done.stderr
     assert len(read_trace(file)) == 500
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "fit -t ABSENT -o OUT",
+        "compare -t ABSENT --report OUT",
+        "whatif ABSENT --report OUT",
+        "ssd run -w ABSENT -o OUT.csv",
+        "ssd explain -w ABSENT --picture OUT",
+        "ssd calibrate ABSENT -o OUT",
+        "ssd calibrate ABSENT -o fine.toml --report OUT",
+        "study drift -t ABSENT --figure OUT",
+    ],
+)
+def test_what_cannot_be_written_is_refused_before_the_work(linnet, tmp_path: Path, command: str) -> None:
+    """Before the input is read, even: it is not there, and not what the error is about."""
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "a.csv").mkdir()
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    for out, why in (
+        ("no/x.csv", "No such file or directory"),
+        ("a.csv", "directory"),
+        ("file/x.csv", "Not a directory"),
+    ):
+        words = [
+            tmp_path / out if word.startswith("OUT") else tmp_path / word if word == "fine.toml" else word
+            for word in command.split()
+        ]
+        done = linnet(*words)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"linnet: {tmp_path / out}: ") and why in done.stderr
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
+
+
+def test_a_check_of_a_target_changes_nothing(tmp_path: Path) -> None:
+    """Neither a file nor its directory, and it does not wait for the reader of a pipe."""
+    target, pipe, link = tmp_path / "a", tmp_path / "pipe", tmp_path / "link"
+    target.write_text("old")
+    os.mkfifo(pipe)
+    link.symlink_to("none-yet")
+    there, before = sorted(tmp_path.iterdir()), target.stat()
+    for path in (target, pipe, link, tmp_path / "new", Path("-"), Path("/dev/null")):
+        check_target(path)
+    assert sorted(tmp_path.iterdir()) == there and target.read_text() == "old"
+    assert (target.stat().st_mtime_ns, target.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+
+
+def test_the_endings_of_traces_are_those_of_the_writer(tmp_path: Path) -> None:
+    made = device_trace(reads=10)
+    for ending in ENDINGS:
+        made.write(tmp_path / f"a{ending}")
+        assert trace_destination(tmp_path / f"a{ending}") == tmp_path / f"a{ending}"
+    for name in ("a", "a.txt", ".csv", "a.CSV"):
+        with pytest.raises(TraceError) as ours:
+            trace_destination(tmp_path / name)
+        with pytest.raises(TraceError) as writers:
+            made.write(tmp_path / name)
+        assert str(ours.value) == str(writers.value)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -95,6 +96,29 @@ def test_what_no_server_can_have_is_refused(linnet, tmp_path: Path) -> None:
     for option, value in (("--size", -1), ("--size", 0), ("--size", 2**63), ("--tcp", -1), ("--tcp", 70_000)):
         refused = linnet("ssd", "serve", option, value, "--seconds", 0, "--unix", tmp_path / "s")
         assert refused.returncode == 2 and option in refused.stderr, refused.stderr
+
+
+def test_the_end_of_the_terminal_removes_the_socket(tmp_path: Path) -> None:
+    socket = tmp_path / "d.sock"
+    # Under nohup the tests ignore the signal, and so would the server.
+    command = [
+        "env",
+        "--default-signal=HUP",
+        Path(sys.executable).with_name("linnet"),
+        "ssd",
+        "serve",
+        "--preset",
+        "sata",
+    ]
+    with subprocess.Popen(
+        [*command, "--unix", socket], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout and "drive0" in server.stdout.readline()
+        assert socket.exists()
+        server.send_signal(signal.SIGHUP)
+        _, stderr = server.communicate(timeout=60)
+    assert (server.returncode, stderr) == (0, "")
+    assert not socket.exists()
 
 
 def test_served_drives_take_a_replay(linnet, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def imported(code: str, *arguments: str) -> set[str]:
 
 def ours(modules: set[str]) -> set[str]:
     """The modules of the command line among these, besides what every command has."""
-    always = {"linnet.cli", *(f"linnet.cli.{name}" for name in ("commands", "lazy", "output", "options"))}
+    always = {"linnet.cli", *(f"linnet.cli.{name}" for name in ("commands", "lazy", "output", "options", "signals"))}
     return {name for name in modules if name.startswith(("linnet.cli", "linnet.studies"))} - always
 
 

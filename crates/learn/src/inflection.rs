@@ -27,6 +27,10 @@
 //!   larger ones, and section 4.4 calls a submit false if the read "will take longer" than the threshold. At the p90
 //!   threshold at least 90 % of reads are fast.
 //!
+//! The boost is a mean, so one latency that outweighs all others together decides on the point: a read that was revoked
+//! at every replica but the last, which never revokes, may meet it there, and every threshold under which that is rarer
+//! looks better. Nothing tells such a record from a slow read, so it is kept; `linnet label` and `linnet fit` warn.
+//!
 //! All candidates use the same random draws: one latency for each simulated read and try. The latency of a read as a
 //! function of the candidate is then a step function with at most one step for each try. Steps are added to a
 //! difference array, and one running sum over it gives the boost of all candidates together. Sampling noise therefore

@@ -13,6 +13,7 @@ import errno
 import gzip
 import io
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,21 @@ def whole_file(path: Path, follow: bool = True) -> Iterator[BinaryIO]:
         raise
     finally:
         output.discard()
+
+
+def check_target(path: Path) -> None:
+    """Raise what :func:`whole_file` would raise, before the work whose result goes there. What is there stays.
+
+    The writer begins and gives up, so the rules are its own. Where the file system has files without a name, none
+    appears.
+    """
+    kind = path.stat().st_mode if path.exists() else 0
+    if stat.S_ISFIFO(kind) or stat.S_ISCHR(kind):
+        # To open a pipe waits for its reader, who would see the end of it when it is closed.
+        if not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return
+    _native.Output(path).discard()
 
 
 def read_bounded(path: Path, most: int, unpack: bool = False) -> bytes:

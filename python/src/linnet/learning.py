@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -147,6 +148,37 @@ def fit(
         progress=progress,
     )
     return [Fitted(model, report) for model, report in fitted]
+
+
+def is_better_than_base_rate(figures: Mapping[str, Any]) -> bool | None:
+    """Whether a model does better than one constant answer; ``None`` where reads of one class cannot tell.
+
+    ``figures`` are those of :func:`evaluate`, or of a part of a fit's report. A constant answer has a balanced accuracy
+    of one half, and a ROC-AUC of one half, from which chance strays by its standard error (that of the Mann-Whitney
+    statistic); two of these are not enough. Accuracy does not count: a bias against false submits costs some of it.
+    """
+    auc = figures["roc_auc"]
+    if auc is None:
+        return None
+    fast = round(figures["rows"] * figures["base_rate"])
+    slow = figures["rows"] - fast
+    error = math.sqrt((fast + slow + 1) / (12 * fast * slow))
+    return bool(auc > 0.5 + 2 * error and figures["balanced_accuracy"] > 0.5)
+
+
+def dominant_reads(latencies_ns: ArrayLike) -> tuple[int, float]:
+    """How many of the highest latencies are looked at, one in 10,000 but at least one, and their share of the sum.
+
+    The inflection point minimises a mean. A read that pays failovers and then meets one of those latencies, on the last
+    replica, which may not revoke it, costs more than the tail that the others have, so few records can move the point.
+    """
+    column = np.asarray(latencies_ns)
+    if not len(column):
+        return 0, 0.0
+    most = max(1, len(column) // 10_000)
+    total = float(column.sum(dtype=np.float64))
+    highest = np.partition(column, len(column) - most)[len(column) - most :]
+    return most, float(highest.sum(dtype=np.float64)) / total if total else 0.0
 
 
 def evaluate(

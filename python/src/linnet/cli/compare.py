@@ -17,6 +17,7 @@ from linnet.cli.options import (
     AsJson,
     ClosedLoop,
     Format,
+    Lenient,
     Presets,
     Rebuilt,
     Replicas,
@@ -87,6 +88,7 @@ def compare_command(
     closed_loop: ClosedLoop = None,
     report: Report = None,
     format: Format = None,
+    lenient: Lenient = False,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
@@ -121,7 +123,7 @@ def compare_command(
         )
         inputs: list[tuple[str | None, list[Trace], list[Trace] | None]] = []
         if trace:
-            inputs.append((None, faster(load_all(trace, format, bars), rerate), None))
+            inputs.append((None, faster(load_all(trace, format, bars, lenient=lenient), rerate), None))
         for name in workload or []:
             train, test = periods(name, seconds, setup)
             inputs.append((name, faster(train, rerate), faster(test, rerate)))
@@ -237,6 +239,7 @@ def whatif_command(
     seeds: Annotated[int, typer.Option(help="Seeds of each device-wide share, for the intervals.", min=1)] = SEEDS,
     report: Report = None,
     format: Format = None,
+    lenient: Lenient = False,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
@@ -257,7 +260,7 @@ def whatif_command(
     if report is not None:
         require("report", "--report")
     with Bars() as bars:
-        loaded = faster(load_all(traces, format, bars), rerate)
+        loaded = faster(load_all(traces, format, bars, lenient=lenient), rerate)
         setup = Setup(preset=preset or "", replicas=replicas, seed=seed, device_wide_share=share)
         verdict = assess(loaded, setup, bars, seeds)
     if report is not None:

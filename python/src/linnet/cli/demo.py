@@ -16,7 +16,7 @@ from linnet.cli.options import Seed, load
 from linnet.cli.output import Bars, console, warn
 from linnet.experiment import Experiment, Outcome, Setup, overview, periods
 from linnet.extras import lacking
-from linnet.files import write_whole
+from linnet.files import check_target, write_whole
 from linnet.report import Section, render
 from linnet.report.page import NO_FIGURES
 
@@ -57,6 +57,9 @@ def demo_command(
     if traces is not None and not traces.is_dir():
         raise typer.BadParameter(f"no directory {traces}", param_hint="--traces")
     out.mkdir(parents=True, exist_ok=True)
+    page, numbers = out / "report.html", out / "results.json"
+    for one in (page, numbers):
+        check_target(one)
     finished: list[tuple[Experiment, list[Outcome]]] = []
     with Bars() as bars:
         for name, setup, train, test in inputs(real_traces(traces), seed, bars):
@@ -68,13 +71,13 @@ def demo_command(
     if not pictures:
         warn(f"the report has tables and no figures: {NO_FIGURES}")
     sections = [Section.of(e, o) for e, o in finished]
-    write_whole(out / "report.html", render(sections, "Linnet demo", LEAD, pictures))
+    write_whole(page, render(sections, "Linnet demo", LEAD, pictures))
     rows = [o.row for _, outcomes in finished for o in outcomes]
     models = [report for e, _ in finished for report in e.reports()]
     results = {"rows": rows, "models": models, "parameters": [e.parameters() for e, _ in finished]}
-    write_whole(out / "results.json", json.dumps(results, indent=2) + "\n")
+    write_whole(numbers, json.dumps(results, indent=2) + "\n")
     console.print(
-        f"\nreport: {out / 'report.html'}   numbers: {out / 'results.json'}",
+        f"\nreport: {page}   numbers: {numbers}",
     )
     console.print(
         "next: your own trace, without touching a device: [bold].venv/bin/linnet whatif TRACE[/]", markup=True

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import gc
 import importlib
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -39,10 +41,53 @@ class Listed(TyperCommand):
         module, _, attribute = self._target.partition(":")
         holder = typer.Typer(rich_markup_mode="rich")
         if module:
-            holder.command(self.name)(getattr(importlib.import_module(module), attribute))
+            holder.command(self.name, cls=Checked)(getattr(importlib.import_module(module), attribute))
         else:
             holder.add_typer(typer.Typer(), name=self.name, help=self.help, cls=Commands, no_args_is_help=True)
         return get_group(holder).commands[str(self.name)]
+
+
+class Checked(TyperCommand):
+    """A command that refuses words which no command can use: an empty path, and text that is no UTF-8.
+
+    ``Path("")`` would be the current directory. Names of files are bytes; all other text is UTF-8 to the engine and in
+    what is written.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Look at the words as they were given, then parse them."""
+        if not ctx.resilient_parsing:
+            given, _, _ = self.make_parser(ctx).parse_args([*args])
+            hints = get_type_hints(inspect.unwrap(self.callback)) if self.callback else {}
+            parameters: list[Any] = self.get_params(ctx)
+            for parameter in parameters:
+                is_path = _mentions(hints.get(str(parameter.name)), Path)
+                for word in _words(given.get(str(parameter.name))):
+                    if is_path and not word:
+                        raise typer.BadParameter("the path is empty", ctx, parameter)
+                    if not is_path and not _is_utf8(word):
+                        raise typer.BadParameter(f"{word!r} is not UTF-8", ctx, parameter)
+        return super().parse_args(ctx, args)
+
+
+def _words(value: Any) -> list[str]:
+    """What was given for a parameter: a word, words, or nothing but a flag."""
+    if isinstance(value, list | tuple):
+        return [word for one in value for word in _words(one)]
+    return [value] if isinstance(value, str) else []
+
+
+def _mentions(hint: Any, kind: type) -> bool:
+    """Whether a type is this one, or made of it, as ``list[Path] | None``."""
+    return hint is kind or any(_mentions(part, kind) for part in get_args(hint))
+
+
+def _is_utf8(word: str) -> bool:
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Commands(TyperGroup):

@@ -11,10 +11,19 @@ import numpy as np
 import typer
 
 from linnet._native import Array, Model, Trace
-from linnet.cli.options import AsJson, Format, Preset, Replicas, Seed, Share, Traces, check_preset, load_all
+from linnet.cli.options import AsJson, Format, Lenient, Preset, Replicas, Seed, Share, Traces, check_preset, load_all
 from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
 from linnet.files import write_whole
-from linnet.learning import SCHEMAS, FitSettings, Fitted, evaluate, fit, inflection_point
+from linnet.learning import (
+    SCHEMAS,
+    FitSettings,
+    Fitted,
+    dominant_reads,
+    evaluate,
+    fit,
+    inflection_point,
+    is_better_than_base_rate,
+)
 from linnet.traces import without_ties
 
 TrainShare = Annotated[
@@ -47,6 +56,9 @@ def measured(traces: Sequence[Trace], preset: str | None, share: float | None, s
     With their own, I/Os that arrive at the same time are in an order drawn by a hash:
     :func:`linnet.traces.without_ties`.
     """
+    for trace in traces:
+        if not len(trace.read_latencies()) and not (trace.columns()["op"] == 0).any():
+            raise typer.BadParameter(f"{trace.name} has no reads; a model predicts their latency", param_hint="--trace")
     if preset is not None:
         array = Array(preset, len(traces), seed, share)
         step = bars.stage(f"running on {preset}", sum(len(t) for t in traces))
@@ -64,6 +76,33 @@ def measured(traces: Sequence[Trace], preset: str | None, share: float | None, s
     return [without_ties(trace, seed) for trace in traces]
 
 
+DOMINANT = 0.2
+"""A share of the sum of latencies. Recorded traces have 0.05 at most; above this share the point moves in some."""
+FEW_READS = 100
+"""In a trace of fewer reads, one of them is no outlier."""
+
+
+def warn_dominated(traces: Sequence[Trace]) -> None:
+    """Say where few reads, which may be bad records, are much of the mean that the inflection point minimises."""
+    for trace in traces:
+        latencies = trace.read_latencies()
+        count, share = dominant_reads(latencies)
+        if share < DOMINANT or len(latencies) < FEW_READS:
+            continue
+        columns = trace.columns()
+        # A latency of 2^64-1 is none.
+        latency = np.where(
+            (columns["op"] == 0) & (columns["latency_ns"] != np.uint64(2**64 - 1)), columns["latency_ns"], 0
+        )
+        worst = int(latency.argmax())
+        arrive_s, latency_s = (float(column[worst]) / 1e9 for column in (columns["arrive_ns"], latency))
+        warn(
+            f"{trace.name}: {count:,} of {len(latencies):,} reads {'has' if count == 1 else 'have'} "
+            f"{percent(share, 0)} of all read latency and may move the inflection point; the highest is "
+            f"{number(latency_s)} s, of the read that arrives at {arrive_s:.6f} s: is that a bad record?"
+        )
+
+
 def label_command(
     trace: Traces = None,
     preset: Preset = None,
@@ -73,6 +112,7 @@ def label_command(
         float, typer.Option(help="Look at this share of each trace, from its start.", min=0.05, max=1.0)
     ] = 1.0,
     format: Format = None,
+    lenient: Lenient = False,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
@@ -84,7 +124,8 @@ def label_command(
     """
     check_preset(preset)
     with Bars() as bars:
-        traces = measured(load_all(trace, format, bars), preset, share, seed, bars)
+        traces = measured(load_all(trace, format, bars, lenient=lenient), preset, share, seed, bars)
+    warn_dominated(traces)
     columns = [(t.split(train_share)[0] if train_share < 1 else t).read_latencies() for t in traces]
     found: list[dict[str, Any]] = []
     for i, one in enumerate(traces):
@@ -144,6 +185,7 @@ def fit_command(
         ),
     ] = None,
     format: Format = None,
+    lenient: Lenient = False,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
@@ -159,6 +201,9 @@ def fit_command(
     A volume that may revoke reads, and the policy linnet+hl, revoke those that the trees call slow: by default at more
     than even odds. With --false-revoke the score for a rate is found on the last quarter of the training rows, and the
     table shows the rate that it has on the held-out part.
+
+    A warning says if network or trees do no better on the held-out part than one answer for all reads, and JSON has it
+    as better_than_base_rate: true, false, or null where reads of one class cannot tell.
 
     Of a trace that exceeds --max-records, one of every 2, 4, 8, ... blocks of 8,192 consecutive records is used; a
     warning says how much that is. So memory is bounded for a trace of any length.
@@ -179,10 +224,11 @@ def fit_command(
         false_revoke=None if false_revoke is None else false_revoke / 100,
     )
     with Bars() as bars:
-        loaded = load_all(trace, format, bars, max_records)
+        loaded = load_all(trace, format, bars, max_records, lenient)
         every = [one.every for one in loaded]
         traces = measured(loaded, preset, share, seed, bars)
         del loaded
+        warn_dominated(traces)
         step = bars.stage("fitting", 0)
         slow_ns = None if slow_us is None else round(slow_us * 1000)
         fitted = fit(
@@ -190,11 +236,29 @@ def fit_command(
         )[0]
     data = fitted.model.to_bytes()
     write_whole(out, data)
+    better = {"better_than_base_rate": told_better(fitted.report)}
     if json:
-        print_json({"out": str(out), "seed": seed, "block_of_every": every} | fitted.report)
+        print_json({"out": str(out), "seed": seed, "block_of_every": every} | fitted.report | better)
         return
     show_fitted([fitted], [out.name])
     console.print(f"{out}: {len(data):,} bytes")
+
+
+def told_better(report: dict[str, Any]) -> dict[str, bool | None]:
+    """Whether network and trees do better on the held-out part than one constant answer; say where they do not."""
+    found = {}
+    for kind, what, key in (("linnos", "network", "biased"), ("linnet", "trees", "linnet")):
+        figures = report[key]
+        better = found[kind] = is_better_than_base_rate(figures)
+        if better is None:
+            warn(f"{kind}: the held-out reads are all fast, or all slow, so they do not show what the {what} is worth")
+        elif not better:
+            warn(
+                f"{kind}: on the held-out part the {what} did no better than one answer for all reads: ROC-AUC "
+                f"{figures['roc_auc']:.3f} (0.5 for one answer), balanced accuracy "
+                f"{percent(figures['balanced_accuracy'])} (50 %)"
+            )
+    return found
 
 
 def evaluate_command(
@@ -208,6 +272,7 @@ def evaluate_command(
     ] = 1 - FitSettings.train_share,
     slow_us: SlowUs = None,
     format: Format = None,
+    lenient: Lenient = False,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
@@ -222,7 +287,7 @@ def evaluate_command(
     check_preset(preset)
     loaded = Model.load(model)
     with Bars() as bars:
-        traces = measured(load_all(trace, format, bars, max_records), preset, share, seed, bars)
+        traces = measured(load_all(trace, format, bars, max_records, lenient), preset, share, seed, bars)
     result = evaluate(loaded, traces, test_share, None if slow_us is None else round(slow_us * 1000))
     if json:
         print_json(result)

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 import typer
 
 from linnet import _native
-from linnet._native import DeviceError, PolicyError, Trace
-from linnet.cli.output import Bars, warn
+from linnet._native import DeviceError, PolicyError, Trace, TraceError
+from linnet.cli.output import Bars, destination, warn
 
 
 def _complete(known: Sequence[str], text: str) -> list[str]:
@@ -193,12 +193,25 @@ def load(
     return trace
 
 
-def load_all(paths: Sequence[Path] | None, format: str | None, bars: Bars, most: int | None = None) -> list[Trace]:
+def load_all(
+    paths: Sequence[Path] | None, format: str | None, bars: Bars, most: int | None = None, lenient: bool = False
+) -> list[Trace]:
     """Read every trace given, at most ``most`` records of all of them together. No trace is a usage error."""
     if not paths:
         raise typer.BadParameter("give at least one trace", param_hint="--trace")
     each = None if most is None else max(1, most // len(paths))
-    return [load(path, format, bars, each) for path in paths]
+    return [load(path, format, bars, each, lenient) for path in paths]
+
+
+ENDINGS = (".parquet", ".csv", ".iolog", ".log")
+"""Of the names of traces that can be written."""
+
+
+def trace_destination(path: Path | None) -> Path | None:
+    """:func:`destination` for traces, whose ending says the form: an unknown one is the writer's error, before work."""
+    if path is not None and str(path) != "-" and path.suffix not in ENDINGS:
+        raise TraceError(f"{path}: unknown ending; write .parquet, .csv or .iolog")
+    return destination(path)
 
 
 def check_preset(preset: str | None) -> None:

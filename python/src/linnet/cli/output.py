@@ -73,9 +73,18 @@ def print_json(value: Any) -> None:
 
 
 def destination(path: Path | None) -> Path | None:
-    """Callback of options that name a file to write: where it is standard output, all else goes to standard error."""
-    if path is not None and str(path) == "-":
+    """Callback of options that name a file to write, before any work: what cannot be written is refused.
+
+    Where it is standard output, all else goes to standard error.
+    """
+    if path is None:
+        return None
+    if str(path) == "-":
         console.file = sys.stderr
+        return path
+    from linnet.files import check_target  # noqa: PLC0415
+
+    check_target(path)
     return path
 
 

@@ -10,7 +10,7 @@ import typer
 
 from linnet import _native
 from linnet._native import Model, Trace
-from linnet.cli.options import AsJson, Format, Seed, Traces, Writes, WritesTo, load_all, parse_policies
+from linnet.cli.options import AsJson, Format, Lenient, Seed, Traces, Writes, WritesTo, load_all, parse_policies
 from linnet.cli.output import Bars, print_json, table, warn
 from linnet.experiment import spread
 
@@ -38,6 +38,7 @@ def replay_command(
         bool, typer.Option("--overwrite", help="The drives may be overwritten: the trace has writes.")
     ] = False,
     format: Format = None,
+    lenient: Lenient = False,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
@@ -57,7 +58,7 @@ def replay_command(
     for name in chosen:
         _native.check_replay_policy(name, models, len(uri))
     with Bars() as bars:
-        streams = spread(load_all(trace, format, bars), len(uri))
+        streams = spread(load_all(trace, format, bars, lenient=lenient), len(uri))
         refuse_writes(streams, overwrite)
         rows = []
         for name in chosen:

@@ -12,8 +12,18 @@ from typing import Annotated, Any
 import typer
 
 from linnet._native import Device, DeviceRun, Server, quantiles_ns, ssd_check
-from linnet.cli.options import AsJson, Format, Share, check_preset, complete_preset, load
+from linnet.cli.options import (
+    AsJson,
+    Format,
+    Lenient,
+    Share,
+    check_preset,
+    complete_preset,
+    load_all,
+    trace_destination,
+)
 from linnet.cli.output import Bars, console, destination, errors, flatten, number, percent, print_json, table
+from linnet.cli.signals import ends
 from linnet.extras import require
 from linnet.files import write_whole
 
@@ -61,9 +71,11 @@ def device(
     return Device(preset=preset or "consumer-deep", seed=seed or 0, device_wide_share=share)
 
 
-def replay(drive: Device, workload: list[Path], format: str | None, bars: Bars, timeline: int = 0) -> DeviceRun:
+def replay(
+    drive: Device, workload: list[Path], format: str | None, bars: Bars, timeline: int = 0, lenient: bool = False
+) -> DeviceRun:
     """Run workloads on a copy of the drive."""
-    streams = [load(path, format, bars) for path in workload]
+    streams = load_all(workload, format, bars, lenient=lenient)
     step = bars.stage("running", sum(len(s) for s in streams))
 
     def count(done: int) -> bool:
@@ -86,10 +98,13 @@ def run(
     snapshot: Snapshot = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Latency of each I/O: .csv or .parquet; - for CSV.", callback=destination),
+        typer.Option(
+            "--out", "-o", help="Latency of each I/O: .csv or .parquet; - for CSV.", callback=trace_destination
+        ),
     ] = None,
     share: Share = None,
     format: Format = None,
+    lenient: Lenient = False,
     seed: Seed = None,
     json: AsJson = False,
 ) -> None:
@@ -100,7 +115,7 @@ def run(
     with Bars() as bars:
         drive = device(preset, params, seed, share, snapshot)
         start = time.perf_counter()
-        done = replay(drive, workload, format, bars)
+        done = replay(drive, workload, format, bars, lenient=lenient)
         seconds = time.perf_counter() - start
     log = done.log()
     if out is not None:
@@ -154,6 +169,7 @@ def explain(
     ] = None,
     share: Share = None,
     format: Format = None,
+    lenient: Lenient = False,
     seed: Seed = None,
     json: AsJson = False,
 ) -> None:
@@ -165,7 +181,7 @@ def explain(
         require("report", "--picture")
     with Bars() as bars:
         drive = device(preset, params, seed, share, snapshot)
-        done = replay(drive, workload, format, bars, timeline=100_000 if picture else 0)
+        done = replay(drive, workload, format, bars, timeline=100_000 if picture else 0, lenient=lenient)
     columns = done.log().columns()
     if io is None and picture is not None:
         reads = columns["op"] == 0
@@ -312,13 +328,14 @@ def serve(
         raise typer.BadParameter("a saved drive is one drive; serve it alone", param_hint="--drives")
     seeds = [seed] if snapshot is not None else [(seed or 0) + i for i in range(drives)]
     chosen = [(f"drive{i}", device(preset, params, one, share, snapshot)) for i, one in enumerate(seeds)]
-    # A service manager stops with SIGTERM; it must remove the socket as Ctrl-C does.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A service manager stops with SIGTERM, a terminal that goes with SIGHUP; both remove the socket as Ctrl-C does.
+    for one in ends():
+        signal.signal(one, signal.default_int_handler)
     server = Server(chosen, size_bytes=size, unix=unix, port=tcp, directory=directory, time_scale=time_scale)
-    for uri in server.uris:
-        (errors if json else console).print(uri, soft_wrap=True)
-    begun = time.monotonic()
     try:
+        for uri in server.uris:
+            (errors if json else console).print(uri, soft_wrap=True)
+        begun = time.monotonic()
         while seconds is None or time.monotonic() - begun < seconds:
             time.sleep(0.2)
     except KeyboardInterrupt:

@@ -20,6 +20,7 @@ from linnet import _native
 from linnet._native import Error
 from linnet.cli.options import AsJson
 from linnet.cli.output import console, fail, print_json, table, warn
+from linnet.cli.signals import ends
 
 FINDINGS = 1
 UNABLE = 2
@@ -213,17 +214,12 @@ def stopping() -> Iterator[Callable[[], int | None]]:
     def note(number: int, _frame: FrameType | None) -> None:
         came.append(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, *hangup())}
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, *ends())}
     try:
         yield lambda: came[0] if came else None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def hangup() -> list[signal.Signals]:
-    """The signal that comes when the terminal goes, unless nohup has it ignored."""
-    return [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
 
 
 def show_event(event: dict[str, Any]) -> None:

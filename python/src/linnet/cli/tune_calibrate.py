@@ -15,7 +15,7 @@ from linnet import _native
 from linnet._native import TuneError
 from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import Bars, console, destination, percent, print_json, table, warn
-from linnet.cli.tune import hangup
+from linnet.cli.signals import ends
 from linnet.files import whole_file
 from linnet.readahead import fitting, memory
 from linnet.readahead.patterns import FULL, QUICK
@@ -69,7 +69,7 @@ def calibrate(
     rounds = rounds or (QUICK_ROUNDS if quick else FULL_ROUNDS)
     seconds = seconds or (QUICK_SECONDS if quick else FULL_SECONDS)
     # These end a calibration as Ctrl-C does: what is open below is put back.
-    for number in (signal.SIGTERM, *hangup()):
+    for number in ends():
         signal.signal(number, signal.default_int_handler)
     target = _native.TuneDevice(device)
     place = where(target, device, directory)
