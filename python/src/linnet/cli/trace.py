@@ -20,9 +20,10 @@ from linnet.cli.options import (
     complete_workload,
     load,
     reading,
+    trace_destination,
     warn_left_out,
 )
-from linnet.cli.output import Bars, console, destination, flatten, percent, print_json, table, warn
+from linnet.cli.output import Bars, console, flatten, percent, print_json, table, warn
 
 File = Annotated[Path, typer.Argument(help="Trace file, plain or compressed with gzip or zstd.", show_default=False)]
 Out = Annotated[
@@ -31,7 +32,7 @@ Out = Annotated[
         "--out",
         "-o",
         help="File to write: .parquet, .csv or .iolog; - writes CSV to standard output.",
-        callback=destination,
+        callback=trace_destination,
         show_default=False,
     ),
 ]
