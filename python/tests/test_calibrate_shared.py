@@ -51,6 +51,19 @@ def test_tables_become_cells_of_the_first_thread(tmp_path: Path) -> None:
         read_drives([tmp_path / "ssdiq-threads-1.csv"])
 
 
+def test_numbers_that_no_measurement_has_are_refused(tmp_path: Path) -> None:
+    tables(tmp_path)
+    for name, text, bad, message in (
+        ("ssdiq-threads-1.csv", ",100,", ",-5,", "row 1: read_p10_us is -5"),
+        ("ssdiq-drives.csv", "x0,Made up,960", "x0,Made up,", "capacity_gb is empty"),
+    ):
+        whole = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(whole.replace(text, bad, 1))
+        with pytest.raises(ValueError, match=message):
+            read_drives([tmp_path])
+        (tmp_path / name).write_text(whole)
+
+
 def test_cells_are_chosen_by_load_alone() -> None:
     assert chosen(cells(), 2) == [0, 2]
     assert chosen(cells(1e6), 2) == [0, 2]

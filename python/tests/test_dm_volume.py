@@ -165,7 +165,9 @@ def test_create_reports_the_faults_of_every_drive(host: MdHost, monkeypatch: pyt
     assert [line.partition(";")[0] for line in told["warnings"]] == ["/dev/nvme0n1: Permission denied"]
     assert ["mounted on /mnt" in told["refusals"][0], "nvme2n1 would be OVER" in told["refusals"][1]] == [True, True]
     # Also where drives are not there, and without --dry-run.
-    absent = ["/dev/nvme7n1", "/dev/nvme8n1", "--overwrite-data-on", "/dev/nvme9n1"]
+    absent = ["/dev/nvme7n1", "/dev/nvme8n1"]
+    for drive in ("/dev/nvme8n1", "/dev/nvme9n1"):
+        absent += ["--overwrite-data-on", drive]
     for words in (["--dry-run"], []):
         code, out, _ = call("create", "vol", "--md", *drives[1:], *absent, "--json", *words)
         told = json.loads(out)

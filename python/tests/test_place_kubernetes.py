@@ -60,7 +60,7 @@ def test_a_pod_that_offers_more_than_a_drive_does_is_told_so(service: Service) -
     features = dict(profile("flood", 0, 170_000).features)
     assert service.client().ask("PUT", "/v1/profiles/flood", {"features": features})[0] == 200
     refused = ask(service, "filter", pod(profile="flood"))["FailedAndUnresolvableNodes"]
-    assert refused["node-2"].startswith("linnet: the pod alone asks for 200% of the time of node-2:nvme0n1")
+    assert refused["node-2"].startswith("linnet: the pod alone asks for 200.0% of the time of node-2:nvme0n1")
 
 
 def test_a_pod_without_annotations_goes_anywhere(service: Service) -> None:

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -45,3 +46,21 @@ def test_a_caller_that_ends_stops_what_runs() -> None:
     assert next(made) == (0, 0) and not stopped.is_set()
     made.close()
     assert stopped.is_set() and threading.active_count() == before
+
+
+@pytest.mark.parametrize("what", ["a thread that cannot start", "a signal while threads start"])
+def test_threads_end_where_the_start_fails(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, started = threading.Thread.start, []
+
+    def fails(thread: threading.Thread) -> None:
+        started.append(thread)
+        if len(started) == 2:
+            if "cannot" in what:
+                raise RuntimeError("can't start new thread")
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", fails)
+    with pytest.raises((RuntimeError, KeyboardInterrupt)):
+        list(Threads(3).map(lambda _, piece: piece, None, range(4)))
+    assert len(started) >= 2 and not any(thread.is_alive() for thread in started)

@@ -83,7 +83,10 @@ fn detection_names_what_it_cannot_tell_apart() {
     ambiguous("0 0 8 8 1\n20000 0 16 9 1\n40000 0 24 8 0\n", ["replay-us-sectors", "mqsim"]);
     // 512 may be bytes or sectors.
     ambiguous("0.000 0 512 512 1\n0.100 0 1024 1024 1\n", ["replay-ms-bytes", "replay-ms-sectors"]);
-    ambiguous("0.000 0 512 4096 1\n0.100 0 1024 8192 1\n0.200 0 1025 4096 1\n", ["replay-ms-bytes", "replay-ms-sectors"]);
+    let damaged = "0.000 0 512 4096 1\n0.100 0 1024 8192 1\n0.200 0 1025 4096 1\n";
+    ambiguous(damaged, ["replay-ms-bytes", "replay-ms-sectors"]);
+    ambiguous(&damaged.replace("4096 1", "4096 7"), ["replay-ms-bytes", "replay-ms-sectors"]);
+    ambiguous(&damaged.replace("0.", ""), ["replay-ms-bytes", "replay-us-sectors"]);
     // The user's choice decides.
     let path = temporary("override", b"0 0 8 8 1\n20000 0 16 9 1\n");
     assert_eq!(read_all(path.path(), Options::format("mqsim")).unwrap().records[1].arrive_ns, 20_000);

@@ -60,6 +60,15 @@ def check_target(path: Path) -> None:
     _native.Output(path).discard()
 
 
+def check_folder(path: Path) -> None:
+    """Raise what making a folder, or a file in it, would raise, before the work whose results go there."""
+    there = next(one for one in (path, *path.parents) if one.exists())
+    if not there.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(there))
+
+
 def read_bounded(path: Path, most: int, unpack: bool = False) -> bytes:
     """The bytes of a file of at most ``most``; with ``unpack`` of what it holds, if it is compressed by gzip.
 

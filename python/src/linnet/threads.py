@@ -16,7 +16,8 @@ class Threads:
     """Threads of this process, for work that runs outside Python's lock.
 
     A signal may end the caller anywhere. The executors of the standard library take locks in Python, and one that was
-    taken then stays so: workers wait for it for ever. Here the caller has only queues, whose locks are those of C.
+    taken then stays so: workers wait for it for ever. Here the caller has only queues, whose locks are those of C, and
+    no thread keeps the process from ending.
     """
 
     def __init__(self, count: int | None = None, stop: Callable[[], None] = lambda: None) -> None:
@@ -40,12 +41,12 @@ class Threads:
                 except BaseException as error:
                     ended.put((index, None, error))
 
-        threads = [Thread(target=run) for _ in range(self.count)]
-        with _signals_held():
-            for one in threads:
-                one.start()
+        threads = [Thread(target=run, daemon=True) for _ in range(self.count)]
         waiting, todo, failed = 0, iter(enumerate(pieces)), None
         try:
+            with _signals_held():
+                for one in threads:
+                    one.start()
             while True:
                 while not failed and waiting < 2 * self.count and (piece := next(todo, None)) is not None:
                     begun.put(piece)
@@ -62,13 +63,15 @@ class Threads:
                     waiting -= _drained(begun)
                     self._stop()
         finally:
-            if waiting:
-                self._stop()
+            # A second signal may come anywhere in here; what it leaves is the interpreter's to end.
             _drained(begun)
             for _ in threads:
                 begun.put(None)
+            if waiting:
+                self._stop()
             for one in threads:
-                one.join()
+                if one.ident is not None:
+                    one.join()
         if failed:
             raise failed
 

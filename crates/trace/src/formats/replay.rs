@@ -139,15 +139,20 @@ fn gather(head: &Head) -> Evidence {
 /// The formats that the first lines of the file may have, and, if there are several, why the format is not certain.
 fn candidates(seen: &Evidence) -> (Vec<&'static str>, &'static str) {
     let all_of_512 = seen.of_512 == seen.rows;
-    if seen.flags > 0 && seen.decimals && !(all_of_512 && seen.size_max >= 512) {
-        return (vec!["disksim"], "");
-    }
     // Of numbers of sectors one in 512 is such a multiple, so this is more likely a damaged row among bytes.
-    if seen.decimals && !all_of_512 && 2 * seen.of_512 > seen.rows && seen.size_max >= 512 {
+    if !all_of_512 && 2 * seen.of_512 > seen.rows && seen.size_max >= 512 {
+        let names = if seen.decimals {
+            vec!["replay-ms-bytes", "replay-ms-sectors"]
+        } else {
+            vec!["replay-ms-bytes", "replay-us-sectors", "mqsim"]
+        };
         return (
-            vec!["replay-ms-bytes", "replay-ms-sectors"],
+            names,
             "most sizes and offsets are multiples of 512 and some are not, so they may be bytes or sectors",
         );
+    }
+    if seen.flags > 0 && seen.decimals && !(all_of_512 && seen.size_max >= 512) {
+        return (vec!["disksim"], "");
     }
     if all_of_512 {
         // 4096 sectors are 2 MiB: smaller sizes that are all multiples of 512 may be bytes or sectors.

@@ -9,15 +9,18 @@ Poisson, 99 % writes. Latencies are those of the first thread, from submission t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linnet.extras import require
-from linnet.place.tables import SHEET, Columns, read_table
+from linnet.place.tables import LATENCY, RANGES, SHEET, VICTIM, Columns, check_ranges, read_table
 
 STEMS = ("ssdiq-threads", "ssdiq-drives")
+HELD = ("capacity_gb", "seq_read_mbs")
+"""Figures of the data sheet that the layout comes from."""
 QUANTILES = {"p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p99": 0.99, "p99_9": 0.999}
 """Names of columns, and what they are."""
 JUDGED = ("p50", "p99", "p99_9")
@@ -76,13 +79,19 @@ def read_drives(paths: Sequence[Path]) -> dict[str, Drive]:
     latencies = [f"{op}_{name}_us" for op in ("read", "write") for name in QUANTILES]
     needed = ("drive", "model", "rate_iops", "repeat", "tenant", "t_end_s", "read_iops", "write_iops", *latencies)
     parts = [read_table(file, needed) for file in threads]
+    ranges = RANGES[STEMS[0]] | dict.fromkeys(latencies, replace(LATENCY, empty=True, only=VICTIM))
+    for file, part in zip(threads, parts, strict=True):
+        check_ranges(file, part, ranges)
     rows = {name: np.concatenate([part[name] for part in parts]) for name in needed}
     sheets = read_table(drives[0], ("drive", "model", *SHEET))
+    check_ranges(drives[0], sheets, RANGES[STEMS[1]])
     found = {}
     for place, name in enumerate(sheets["drive"]):
         of = rows["drive"] == name
         if of.any():
             sheet = {key: float(sheets[key][place]) for key in SHEET}
+            if empty := [key for key in HELD if np.isnan(sheet[key])]:
+                raise ValueError(f"{drives[0]}: row {place + 1}: {empty[0]} is empty; the layout of the drive needs it")
             cells = tuple(cell(rows, of, str(name), load) for load in np.unique(rows["rate_iops"][of]))
             found[str(name)] = Drive(str(name), str(sheets["model"][place]), sheet, cells)
     return found
@@ -95,13 +104,25 @@ def cell(rows: Columns, of: np.ndarray, drive: str, load: float) -> Cell:
     if not victim.any():
         raise ValueError(f"drive {drive}, load {load:.0f}: no rows of tenant 0, whose latency is fitted")
     read, write = (
-        {name: float(np.median(rows[f"{op}_{name}_us"][victim])) for name in QUANTILES} for op in ("read", "write")
+        {
+            name: recorded(rows[f"{op}_{name}_us"][victim], f"drive {drive}, load {load:.0f}, {op} {name}")
+            for name in QUANTILES
+        }
+        for op in ("read", "write")
     )
     total = sum(
         float(np.median((rows["read_iops"] + rows["write_iops"])[here & (rows["tenant"] == tenant)]))
         for tenant in np.unique(rows["tenant"][here])
     )
     return Cell(drive, float(load), read, write, total)
+
+
+def recorded(values: NDArray[np.float64], what: str) -> float:
+    """The median of what was recorded. Raises ValueError if nothing was."""
+    there = values[~np.isnan(values)]
+    if not len(there):
+        raise ValueError(f"{what}: not recorded in any minute")
+    return float(np.median(there))
 
 
 def chosen(cells: Sequence[Cell], count: int) -> list[int]:

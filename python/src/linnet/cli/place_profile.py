@@ -12,7 +12,7 @@ import typer
 from linnet._native import TenantProfile
 from linnet.cli.options import AsJson, Format
 from linnet.cli.output import Bars, console, print_json, table, warn
-from linnet.files import read_bounded, write_whole
+from linnet.files import check_folder, read_bounded, write_whole
 from linnet.place import profiles
 from linnet.place.profile_file import MOST_BYTES
 from linnet.place.profiles import STREAMS, WINDOW_MS, Measured
@@ -58,6 +58,8 @@ def profile(
 
     Example: [bold]linnet place profile volumes.csv --tenant-from device --store profiles.db[/]
     """
+    if out is not None:
+        check_folder(out)
     found: list[Measured] = []
     with Bars() as bars:
         for path in traces:

@@ -152,7 +152,10 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
         raise DmError(f"{len(wish.devices)} drives; an array has 2 to {REPLICAS_MAX}")
     plan = Plan(refusals=_taken(host, name))
     drives = _looked_up(host, wish.devices, plan)
-    named = {one.number for one in _looked_up(host, wish.overwrite, plan)}
+    named = {one.number for one in drives if one.path in wish.overwrite}
+    named |= {
+        one.number for one in _looked_up(host, [path for path in wish.overwrite if path not in wish.devices], plan)
+    }
     plan.refusals += guard.same_twice(host, drives)
     plan.warnings += guard.shared_disks(host, drives)
     for drive in drives:

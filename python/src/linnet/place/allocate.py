@@ -228,7 +228,7 @@ class Allocator:
             return None
         most, said = self.settings.empty_max, offered(where, features)
         return (
-            f"{tenant.id} alone asks for {load:.0%} of the time of {where.name}, more than {most:.0%}: it offers {said}"
+            f"{tenant.id} alone asks for {load:.1%} of the time of {where.name}, more than {most:.0%}: it offers {said}"
         )
 
     def breaches(self, drive: int) -> list[Breach]:

@@ -169,14 +169,17 @@ def read_tables(folder: Path, stems: Sequence[str] = tuple(NEEDED)) -> dict[str,
     for stem, paths in found.items():
         parts = [read_table(path, NEEDED[stem]) for path in paths]
         for path, part in zip(paths, parts, strict=True):
-            _check_ranges(path, part, RANGES[stem])
+            check_ranges(path, part, RANGES[stem])
         tables[stem] = _joined(parts)
         _check_once(paths, [len(part[NEEDED[stem][0]]) for part in parts], tables[stem], KEYS[stem])
     return tables
 
 
-def _check_ranges(path: Path, table: Columns, ranges: dict[str, Range]) -> None:
+def check_ranges(path: Path, table: Columns, ranges: dict[str, Range]) -> None:
+    """Raise ValueError for the first number out of range, of the columns that the table has."""
     for name, range_ in ranges.items():
+        if name not in table:
+            continue
         bad = np.flatnonzero(range_.bad(table, name))
         if len(bad):
             value = table[name][bad[0]]

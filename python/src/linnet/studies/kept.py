@@ -14,7 +14,7 @@ from types import MappingProxyType, UnionType
 from typing import Any
 
 from linnet._native import Trace
-from linnet.files import write_whole
+from linnet.files import check_target, write_whole
 
 Kinds = Mapping[str, type | UnionType]
 """What the values of some keys of a row are."""
@@ -107,6 +107,7 @@ class Kept:
         self.before: list[dict[str, Any]] = []
         """Rows that need not be made again."""
         if path is not None:
+            check_target(path)
             self.before, mended = _read(path, needed, optional)
             if mended is not None:
                 write_whole(path, mended)

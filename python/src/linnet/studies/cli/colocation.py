@@ -67,7 +67,9 @@ def colocation_command(
     files = tuple(map(str, trace or []))
     size: dict[str, object] = {"runs": runs, "workloads": workloads, "seconds": seconds, "seed": seed}
     if files:
-        size |= {"traces": [Path(file).name for file in files], CONTENT: digest_of(map(Trace.read, files))}
+        size["traces"] = [Path(file).name for file in files]
+    if files and keep is not None:
+        size[CONTENT] = digest_of(map(Trace.read, files))
     known = {
         tuple(row[name] for name in ("drive", "split", "shuffle", "metric", "model")): row
         for row in kept.before

@@ -11,7 +11,7 @@ import typer
 from linnet.cli.options import AsJson
 from linnet.cli.output import Bars, print_json, table
 from linnet.extras import require
-from linnet.files import write_whole
+from linnet.files import check_target, write_whole
 from linnet.studies.cli.options import Page, chosen_of
 from linnet.studies.interference import RATES, ROW, STATES, TIMES, cases, rows_of
 from linnet.studies.interference_page import TITLES, figure_of, page_of, summary
@@ -47,6 +47,9 @@ def interference_command(
     drives = chosen_of(list(RATES), drive, "--drive")
     states = [one for one in STATES if one in chosen_of(list(STATES), state, "--state")]
     figures = [int(one) for one in chosen_of([str(n) for n in TITLES], figure, "--figure")]
+    names = [f"interference-{one}.svg" for one in drives] if pictures is not None else []
+    for name in names:
+        check_target((pictures or Path()) / name)
     kept = Kept(keep, ROW)
     with Bars() as bars:
         step = bars.stage("runs", sum(len(list(cases(one, figures))) for one in drives) * len(states) * len(TIMES))
@@ -59,7 +62,6 @@ def interference_command(
             step(done)
 
         rows = rows_of(drives, states, figures, kept.before, made)
-    names = [f"interference-{one}.svg" for one in drives] if pictures is not None else []
     for one, name in zip(drives, names, strict=False):
         write_whole((pictures or Path()) / name, figure_of(rows, one))
     if page is not None:
