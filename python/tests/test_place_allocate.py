@@ -91,8 +91,8 @@ def test_a_tenant_whose_slo_no_drive_meets_is_refused_on_an_empty_one() -> None:
 def test_a_tenant_that_no_drive_could_serve_alone_is_refused() -> None:
     allocator = made(drives=3, model=SheetModel())
     big = Tenant("big", GB, profile("big", 0, 120_000))
-    said = "big alone asks for 141.2% of the time of d0, more than 100%: it offers 120,000 writes/s (492 MB/s), and the "
-    said += "data sheet has 85,000 random ones/s and 1,400 MB/s"
+    said = "big alone asks for 141.2% of the time of d0, more than 100%: it offers 120,000 writes/s (492 MB/s), and "
+    said += "the data sheet has 85,000 random ones/s and 1,400 MB/s"
     assert allocator.place(big).reasons == [f"{said}; 2 more drives are no faster"]
     asked = what_if(allocator, big, "d0")
     assert not asked.allowed and asked.reasons == [said]
