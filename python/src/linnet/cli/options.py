@@ -203,14 +203,24 @@ def load_all(
     return [load(path, format, bars, each, lenient) for path in paths]
 
 
-ENDINGS = (".parquet", ".csv", ".iolog", ".log")
-"""Of the names of traces that can be written."""
+WITH_LATENCY = (".parquet", ".csv")
+ENDINGS = (*WITH_LATENCY, ".iolog", ".log")
+"""Of the names of traces that can be written, as in `AnyWriter` of crates/trace, whose error comes after the work."""
 
 
 def trace_destination(path: Path | None) -> Path | None:
-    """:func:`destination` for traces, whose ending says the form: an unknown one is the writer's error, before work."""
-    if path is not None and str(path) != "-" and path.suffix not in ENDINGS:
-        raise TraceError(f"{path}: unknown ending; write .parquet, .csv or .iolog")
+    """:func:`destination` for traces, whose ending says the form."""
+    return _with_ending(path, ENDINGS, ".parquet, .csv or .iolog")
+
+
+def latency_destination(path: Path | None) -> Path | None:
+    """:func:`destination` for traces with latencies, which a fio log does not hold."""
+    return _with_ending(path, WITH_LATENCY, ".parquet or .csv")
+
+
+def _with_ending(path: Path | None, endings: Sequence[str], said: str) -> Path | None:
+    if path is not None and str(path) != "-" and path.suffix not in endings:
+        raise TraceError(f"{path}: unknown ending; write {said}")
     return destination(path)
 
 

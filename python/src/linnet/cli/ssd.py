@@ -19,8 +19,8 @@ from linnet.cli.options import (
     Share,
     check_preset,
     complete_preset,
+    latency_destination,
     load_all,
-    trace_destination,
 )
 from linnet.cli.output import Bars, console, destination, errors, flatten, number, percent, print_json, table
 from linnet.cli.signals import ends
@@ -99,7 +99,7 @@ def run(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="Latency of each I/O: .csv or .parquet; - for CSV.", callback=trace_destination
+            "--out", "-o", help="Latency of each I/O: .csv or .parquet; - for CSV.", callback=latency_destination
         ),
     ] = None,
     share: Share = None,
