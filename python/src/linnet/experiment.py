@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -255,10 +254,7 @@ class Experiment:
 
             return jobs[index][0](count)
 
-        results: dict[int, T] = {}
-        with closing(Threads(workers, self._stop.set).map(lambda _, index: one(index), None, range(len(jobs)))) as ran:
-            results.update(ran)
-        return [results[index] for index in range(len(jobs))]
+        return Threads(workers, self._stop.set).in_order(one, range(len(jobs)))
 
     def left_out(self) -> dict[str, str]:
         """Policies that cannot run on these drives, and why."""

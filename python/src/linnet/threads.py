@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
-from typing import Any
+from typing import Any, TypeVar
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 class Threads:
@@ -74,6 +77,12 @@ class Threads:
                     one.join()
         if failed:
             raise failed
+
+    def in_order(self, work: Callable[[P], R], pieces: Sequence[P]) -> list[R]:
+        """``work(piece)`` for all pieces, in their order."""
+        with closing(self.map(lambda _, piece: work(piece), None, pieces)) as made:
+            found = dict(made)
+        return [found[index] for index in range(len(pieces))]
 
 
 @contextmanager

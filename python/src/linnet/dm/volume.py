@@ -7,7 +7,7 @@ and each drive. The array keeps the data; without the volume it is an ordinary a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -151,11 +151,9 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     if not 2 <= len(wish.devices) <= REPLICAS_MAX:
         raise DmError(f"{len(wish.devices)} drives; an array has 2 to {REPLICAS_MAX}")
     plan = Plan(refusals=_taken(host, name))
-    drives = _looked_up(host, wish.devices, plan)
-    named = {one.number for one in drives if one.path in wish.overwrite}
-    named |= {
-        one.number for one in _looked_up(host, [path for path in wish.overwrite if path not in wish.devices], plan)
-    }
+    there = _looked_up(host, dict.fromkeys((*wish.devices, *wish.overwrite)), plan)
+    drives = [there[path] for path in wish.devices if path in there]
+    named = {there[path].number for path in wish.overwrite if path in there}
     plan.refusals += guard.same_twice(host, drives)
     plan.warnings += guard.shared_disks(host, drives)
     for drive in drives:
@@ -190,12 +188,12 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     return plan
 
 
-def _looked_up(host: Host, paths: Sequence[str], plan: Plan) -> list[Device]:
-    """The drives that are there; each of the others is refused."""
-    found = []
+def _looked_up(host: Host, paths: Iterable[str], plan: Plan) -> dict[str, Device]:
+    """The drives that are there, by path; each of the others is refused."""
+    found = {}
     for path in paths:
         try:
-            found.append(guard.device(host, path))
+            found[path] = guard.device(host, path)
         except (DmError, OSError) as error:
             plan.refusals.append(str(error))
     return found

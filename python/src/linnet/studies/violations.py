@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,15 +85,9 @@ class Mixes:
             self._known[mix] = share
         return self._known[mix]
 
-    def _all_together(self, mixes: Sequence[frozenset[int]]) -> list[Floats]:
-        """:meth:`together` of each mix."""
-        with closing(Threads(2).map(lambda _, mix: self.together(mix), None, mixes)) as made:
-            found = dict(made)
-        return [found[place] for place in range(len(mixes))]
-
     def violated(self, mixes: Sequence[frozenset[int]], slo: float) -> list[frozenset[int]]:
         """Members of each mix whose bandwidth falls by more than ``slo`` percent."""
-        shares = self._all_together(mixes)
+        shares = Threads(2).in_order(self.together, mixes)
         return [
             frozenset(np.array(sorted(mix))[broken(share, slo)].tolist())
             for mix, share in zip(mixes, shares, strict=True)
@@ -107,7 +100,7 @@ class Mixes:
 
     def runs(self, drawn: Sequence[frozenset[int]]) -> Runs:
         """What the tenants of these mixes see."""
-        shares = self._all_together(drawn)
+        shares = Threads(2).in_order(self.together, drawn)
         rows = [sorted(mix) for mix in drawn]
         every = moments.to_moments(self.features)
         others = [every[row].sum(axis=0) - every[row] for row in rows]
