@@ -5,10 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from linnet.place.rehearse import rehearse
+from linnet.place.sheet import SheetModel
 from linnet.studies import violations_models
 from linnet.studies.placers import sets_of
-from linnet.studies.violations import Mixes, Truth, move, place, rows_of, sought
-from linnet.studies.violations_models import Guarded, broken
+from linnet.studies.violations import Truth, move, place, rows_of, sought
+from linnet.studies.violations_mixes import JUDGED, Mixes
+from linnet.studies.violations_models import Guarded, Runs, broken
+from linnet.studies.violations_trials import REHEARSED, Staging
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +27,15 @@ def test_a_tenant_alone_loses_nothing_and_all_together_lose_much(mixes: Mixes) -
     everybody = frozenset(range(16))
     assert np.nanmin(mixes.together(everybody)) < 0.7
     (bad,) = mixes.violated([everybody], 20.0)
-    assert bad == {i for i, one in enumerate(broken(mixes.together(everybody), 20.0)) if one} != set()
+    assert bad == {i for i, one in enumerate(broken(mixes.together(everybody, JUDGED), 20.0)) if one} != set()
+
+
+def test_bandwidths_are_summed_over_windows_with_other_ios(mixes: Mixes) -> None:
+    pair = frozenset([1, 2])
+    first, second, both = (mixes.together(pair, windows) for windows in ([1], [2], [1, 2]))
+    assert (first != second).any(), "other I/Os"
+    low, high = np.fmin(first, second), np.fmax(first, second)
+    assert ((low <= both + 1e-12) & (both <= high + 1e-12) | np.isnan(both)).all()
 
 
 def test_who_knows_the_truth_breaks_no_promise(mixes: Mixes) -> None:
@@ -67,7 +79,7 @@ def test_runs_are_kept(mixes: Mixes, tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     first, again = (Mixes("sata", 16, 0.3, 1, path).together(frozenset([1, 2, 3])) for _ in range(2))
     np.testing.assert_array_equal(first, again)
-    assert len(path.read_text().splitlines()) == 1
+    assert len(path.read_text().splitlines()) == 4, "the mix, and each of its tenants alone"
 
 
 def test_every_placer_has_a_row(mixes: Mixes) -> None:
@@ -78,3 +90,30 @@ def test_every_placer_has_a_row(mixes: Mixes) -> None:
     assert {"quota", "weighted mean", "gray-box forest", "linnet", "linnet, random mixes", "linnet, moved"} <= set(
         by_name
     )
+    assert by_name["linnet, trials"]["trial_runs"] <= 30 - 30 // 4
+
+
+def test_trials_place_everybody_where_promises_hold_in_other_windows(
+    mixes: Mixes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(violations_models, "TREES", 20)
+    loads = SheetModel().load(mixes.drive, mixes.features)
+    order = np.argsort(-loads).tolist()
+    staging = Staging(mixes, mixes.drawn(20), 20.0, 300)
+    found = rehearse(order, loads, staging, staging.seen, 16)
+    assert sorted(i for drive in found.drives for i in drive) == list(range(16))
+    assert len(found.drives) < 16
+    shared = [drive for drive in found.drives if len(drive) > 1]
+    for drive in shared:
+        assert not broken(mixes.together(drive, REHEARSED), 20.0).any(), "a trial has shown it"
+    assert found.trials <= staging.runs <= 300
+    spent = Staging(mixes, mixes.drawn(20), 20.0, len(REHEARSED) - 1)
+    alone = rehearse(order, loads, spent, spent.seen, 16)
+    assert len(alone.drives) == 16, "without a trial nobody shares a drive"
+
+
+def test_runs_are_joined(mixes: Mixes) -> None:
+    first, second = (mixes.runs(mixes.drawn(count)) for count in (3, 5))
+    both = Runs.joined([first, second])
+    assert len(both.own) == len(first.own) + len(second.own)
+    assert sorted(set(both.run.tolist())) == list(range(8))

@@ -22,7 +22,7 @@ from linnet.place.moments import COLUMN, Floats
 from linnet.place.sheet import SheetModel
 from linnet.place.words import GROUPS, METRICS, PER_GROUP, Drive
 from linnet.studies.kept import CONTENT, NUMBER, Kinds
-from linnet.studies.violations import SHEETS
+from linnet.studies.violations_mixes import SHEETS
 
 SPLITS = ("random", "by-run", "unseen-workload", "few-to-many")
 UNSEEN_TRACE = "unseen-trace"

@@ -2,10 +2,12 @@
 """Promises that placements really break when their mixes run on the SSD model.
 
 The workloads are those of ``linnet place label``. Every placer sees profiles and outcomes of as many co-location runs:
-of random mixes, or half of them of mixes that placements sought (``sought``). Then each drive of its placement is run,
-and tenants count as violated whose bandwidth falls short of what they have alone by more than they were promised. A
-tenant offers the same I/Os in all of its runs, so that the difference is interference alone. The placer that knows the
-truth runs every mix before it decides: what prediction could gain.
+of random mixes, or half of them of mixes that placements sought (``sought``), or of trials (``rehearse``). Then each
+drive of its placement is run, and tenants count as violated whose bandwidth falls short of what they have alone by more
+than they were promised.
+
+Placers learn from one window of the mixes and are judged by others (:mod:`linnet.studies.violations_mixes`). The placer
+that knows the truth has run every mix in the windows of the judge before it decides: what prediction could gain.
 """
 
 from __future__ import annotations
@@ -13,103 +15,31 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from linnet.place import moments
 from linnet.place.allocate import Allocator, Policy, Settings
-from linnet.place.label import Cache, Labeller, Plan, key_of
-from linnet.place.moments import Floats
+from linnet.place.rehearse import Mix, rehearse
 from linnet.place.sheet import SheetModel
-from linnet.place.words import METRICS as SEEN
 from linnet.place.words import Drive, Interference, Prediction, Profile
 from linnet.studies.packing_bound import cover
 from linnet.studies.place_baselines import Forest
-from linnet.studies.placers import METRICS, forests, place_all, random_mixes, sets_of
-from linnet.studies.violations_models import TOLERANCE, Guarded, Runs, Worst, broken
-from linnet.threads import Threads
+from linnet.studies.placers import METRICS, forests, place_all, sets_of
+from linnet.studies.violations_mixes import JUDGED, Mixes
+from linnet.studies.violations_models import TOLERANCE, Guarded, Worst
+from linnet.studies.violations_trials import Staging
 
-COLUMNS = [SEEN.index(name) for name in METRICS]
-SHEETS = {
-    "sata": {"seq_read_mbs": 512.0, "seq_write_mbs": 400.0, "rnd_read_iops": 95e3, "rnd_write_iops": 40e3},
-    "nvme": {"seq_read_mbs": 6000.0, "seq_write_mbs": 860.0, "rnd_read_iops": 1e6, "rnd_write_iops": 2e5},
-}
-"""Round figures of the modelled drives, as a data sheet would have them: they order candidates."""
-SHARE = (0.03, 0.6)
-"""Bandwidth of workloads as a share of the drive's peak: some four of them load a drive."""
-WARM_S = 0.2
-"""All runs begin with the same preconditioned drive, so that only the mix differs. Its reserve is full."""
+TENANTS_MAX = 16
+"""Tenants of a run, and of a drive."""
 ALLOWED, TRIED = 0.01, 0.1
 """Shares of violated tenants that ``linnet`` sets its margin for: to leave tenants there, and to move them later."""
 ROUNDS = 4
 """Rounds of moves at most, each after all drives have run."""
 SOUGHT_ROUNDS = 4
 """Rounds of mixes that placements sought, each by what was learned until then."""
-
-
-class Mixes:
-    """A library of workloads on one modelled drive, and what tenants of any mix see."""
-
-    def __init__(self, drive: str, workloads: int, seconds: float, seed: int, cache: Path | None) -> None:
-        plan = Plan(drive, workloads=workloads, share=SHARE, seconds=seconds, warm_s=WARM_S, seed=seed)
-        self._labeller = Labeller(plan)
-        self._cache = Cache(cache)
-        self._known: dict[frozenset[int], Floats] = {}
-        self.drive = Drive(drive, drive, SHEETS[drive])
-        self.seed = seed
-        self.library = self._labeller.library(lambda stage, done, of: None)
-        self.features = np.array([member.features for member in self.library])
-        self.profiles = [
-            Profile(str(i), dict(zip(moments.COLUMN, map(float, row), strict=True)))
-            for i, row in enumerate(self.features)
-        ]
-        self.alone = np.array([member.alone for member in self.library])[:, COLUMNS]
-
-    def together(self, mix: frozenset[int]) -> Floats:
-        """Bandwidth of each member, in order, as a share of what it has alone, [n, 2]; NaN for what it lacks."""
-        if mix not in self._known:
-            members, plan, drive = sorted(mix), self._labeller.plan, self._labeller.drive
-            loads = [(i, self.library[i].load) for i in members]
-            key = key_of("mix", drive.parameters, plan.seed, plan.warm_s, plan.seconds, loads)
-            seen = self._cache.get(key)
-            if seen is None:
-                # Member i has seed i + 1 in the library's runs alone.
-                rows, _ = drive.run_loads([(load, i + 1) for i, load in loads], plan.seconds, plan.warm_s)
-                seen = [row[:-1] for row in rows]
-                self._cache.put(key, seen)
-            alone = self.alone[members]
-            share = np.full_like(alone, math.nan)
-            np.divide(np.array(seen)[:, COLUMNS], alone, out=share, where=alone > 0)
-            self._known[mix] = share
-        return self._known[mix]
-
-    def violated(self, mixes: Sequence[frozenset[int]], slo: float) -> list[frozenset[int]]:
-        """Members of each mix whose bandwidth falls by more than ``slo`` percent."""
-        shares = Threads(2).in_order(self.together, mixes)
-        return [
-            frozenset(np.array(sorted(mix))[broken(share, slo)].tolist())
-            for mix, share in zip(mixes, shares, strict=True)
-        ]
-
-    def drawn(self, count: int) -> list[frozenset[int]]:
-        """Random mixes of 2 to 16 as the paper makes them."""
-        chance = np.random.default_rng(self.seed)
-        return [frozenset(mix.tolist()) for mix in random_mixes(chance, len(self.library), count)]
-
-    def runs(self, drawn: Sequence[frozenset[int]]) -> Runs:
-        """What the tenants of these mixes see."""
-        shares = Threads(2).in_order(self.together, drawn)
-        rows = [sorted(mix) for mix in drawn]
-        every = moments.to_moments(self.features)
-        others = [every[row].sum(axis=0) - every[row] for row in rows]
-        return Runs(
-            self.features[np.concatenate(rows)],
-            moments.to_features(np.vstack(others)),
-            np.vstack(shares),
-            np.repeat(np.arange(len(rows)), [len(row) for row in rows]),
-        )
+WATCHED = 12
+"""First window in which drives run before tenants are moved; each round has as many as the judge."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +57,7 @@ class Truth:
         found = []
         for tenant, beside in zip(tenants, neighbours, strict=True):
             mix = frozenset({int(tenant.name), *(int(one.name) for one in beside)})
-            share = np.minimum(self.mixes.together(mix)[sorted(mix).index(int(tenant.name))] + TOLERANCE, 1.0)
+            share = np.minimum(self.mixes.together(mix, JUDGED)[sorted(mix).index(int(tenant.name))] + TOLERANCE, 1.0)
             has = self.mixes.alone[int(tenant.name)]
             found.append(
                 {
@@ -141,11 +71,11 @@ class Truth:
 
 def place(mixes: Mixes, model: Interference, slo: float, policy: Policy, order: Sequence[int]) -> Allocator:
     """Place all workloads of the library, each on a drive that the model allows."""
-    settings = Settings(policy=policy, load_max=8.0, alone_max=math.inf, tenants_max=16)
+    settings = Settings(policy=policy, load_max=8.0, alone_max=math.inf, tenants_max=TENANTS_MAX)
     return place_all(mixes.drive, 2 * len(mixes.library), mixes.profiles, model, slo, settings, order)
 
 
-def sought(mixes: Mixes, slos: Sequence[float], count: int, stage: Callable[[str], None]) -> list[frozenset[int]]:
+def sought(mixes: Mixes, slos: Sequence[float], count: int, stage: Callable[[str], None]) -> list[Mix]:
     """Mixes to learn from: half of them random, the others those of drives that are nearly full.
 
     In each round half of the workloads, in random order, are placed for one of the SLOs by what the runs so far teach,
@@ -178,9 +108,11 @@ def move(mixes: Mixes, allocator: Allocator, slo: float) -> int:
     A tenant goes where the model allows it; the drive that it left is not asked. At most ROUNDS times.
     """
     moves = 0
-    for _ in range(ROUNDS):
+    for done in range(ROUNDS):
         sets = sets_of(allocator)
-        suffering = [drive for drive, bad in zip(sets, mixes.violated([*sets.values()], slo), strict=True) if bad]
+        windows = range(WATCHED + done * len(JUDGED), WATCHED + (done + 1) * len(JUDGED))
+        violated = mixes.violated([*sets.values()], slo, windows)
+        suffering = [drive for drive, bad in zip(sets, violated, strict=True) if bad]
         if not suffering:
             break
         for drive in suffering:
@@ -212,7 +144,7 @@ def rows_of(
         ours.promise(slo, ALLOWED)
         ablated.promise(slo, ALLOWED)
 
-        def row(name: str, sets: Sequence[frozenset[int]], moves: int = 0, slo: float = slo) -> dict[str, Any]:
+        def row(name: str, sets: Sequence[Mix], moves: int = 0, slo: float = slo) -> dict[str, Any]:
             violated = sum(map(len, mixes.violated(sets, slo)))
             percent = 100 * violated / len(mixes.library)
             return {
@@ -236,6 +168,11 @@ def rows_of(
             yield row(f"{name}, to be moved", [*sets_of(allocator).values()])
             moves = move(mixes, allocator, slo)
             yield row(f"{name}, moved", [*sets_of(allocator).values()], moves)
+        for name, by_model in (("linnet, trials", True), ("trials by load", False)):
+            stage(f"{slo:g} %: {name}")
+            staging = Staging(mixes, mixes.drawn(runs // 4), slo, runs - runs // 4, by_model)
+            found = rehearse(heavy, loads, staging, staging.seen, TENANTS_MAX)
+            yield row(name, found.drives) | {"trials": found.trials, "trial_runs": staging.runs}
         packings = []
         for policy, order in (("first-fit", given), ("best-fit", heavy)):
             stage(f"{slo:g} %: the truth known, {policy}")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from linnet.place import moments
 from linnet.place.batch import ByAggregate
 from linnet.place.moments import Floats
+from linnet.place.rehearse import Mix
 from linnet.place.sheet import SheetModel
 from linnet.place.words import Drive
 from linnet.studies.placers import METRICS
@@ -33,6 +34,30 @@ class Runs:
     others: Floats
     shares: Floats
     run: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, features: Floats, mixes: Sequence[Mix], shares: Sequence[Floats]) -> Runs:
+        """Runs of these mixes of workloads with features [n, 27], and the shares [n, 2] of each."""
+        rows = [sorted(mix) for mix in mixes]
+        every = moments.to_moments(features)
+        others = [every[row].sum(axis=0) - every[row] for row in rows]
+        return cls(
+            features[np.concatenate(rows)],
+            moments.to_features(np.vstack(others)),
+            np.vstack(shares),
+            np.repeat(np.arange(len(rows)), [len(row) for row in rows]),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Runs]) -> Runs:
+        """The runs of several, one after the other."""
+        before = np.cumsum([0, *(int(part.run.max()) + 1 for part in parts)])
+        return cls(
+            np.concatenate([part.own for part in parts]),
+            np.concatenate([part.others for part in parts]),
+            np.concatenate([part.shares for part in parts]),
+            np.concatenate([part.run + first for part, first in zip(parts, before, strict=False)]),
+        )
 
     def take(self, rows: NDArray[np.bool_]) -> Runs:
         """These rows."""
@@ -85,7 +110,7 @@ class Guarded(ByAggregate):
             tried = runs.run % FOLDS == fold
             forests = self._fit(runs.take(~tried))
             guessed[tried] = self._ask(forests, runs.own[tried], runs.others[tried])
-        self._held_out = np.where(np.isnan(runs.shares), math.nan, guessed)
+        self.held_out = np.where(np.isnan(runs.shares), math.nan, guessed)
         self._shares = runs.shares
         self._forests = self._fit(runs)
         self.margin = 0.0
@@ -94,12 +119,20 @@ class Guarded(ByAggregate):
         """Choose the margin for an SLO in percent and a share of tenants that may be violated."""
         bad = broken(self._shares, slo)
         for margin in MARGINS:
-            accepted = ~broken(self._held_out - margin, slo)
+            accepted = ~broken(self.held_out - margin, slo)
             # One violation more than was seen: few accepted tenants prove little.
             if (bad[accepted].sum() + 1) <= allowed * (accepted.sum() + 1):
                 self.margin = float(margin)
                 return
         self.margin = float(MARGINS[-1])
+
+    def learn(self, runs: Runs) -> None:
+        """Fit the forests to these runs; the margin and what is known of runs held out stay."""
+        self._forests = self._fit(runs)
+
+    def shares(self, own: Floats, others: Floats) -> Floats:
+        """Predicted shares [n, 2], without the margin."""
+        return self._ask(self._forests, own, others)
 
     def _fit(self, runs: Runs) -> list[Any]:
         from sklearn.ensemble import RandomForestRegressor

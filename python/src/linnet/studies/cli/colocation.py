@@ -20,7 +20,7 @@ from linnet.studies.cli.options import Page, chosen_of
 from linnet.studies.colocation import MODELS, OF_TRACES, ROW, SPLITS, UNSEEN_TRACE, Seen, score_of, seen_of, tasks
 from linnet.studies.colocation_page import means, page_of, summary
 from linnet.studies.kept import CONTENT, Kept, digest_of
-from linnet.studies.violations import SHEETS
+from linnet.studies.violations_mixes import SHEETS
 from linnet.threads import Threads
 
 

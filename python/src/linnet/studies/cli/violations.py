@@ -11,7 +11,8 @@ import typer
 from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import errors, print_json, table
 from linnet.extras import require
-from linnet.studies.violations import Mixes, rows_of
+from linnet.studies.violations import rows_of
+from linnet.studies.violations_mixes import Mixes
 
 
 def violations_command(
@@ -20,7 +21,7 @@ def violations_command(
     slo: Annotated[
         list[float] | None, typer.Option(help="SLO, percent of bandwidth; may repeat.", min=0, max=100)
     ] = None,
-    runs: Annotated[int, typer.Option(help="Mixes that the placers learn from.", min=20)] = 500,
+    runs: Annotated[int, typer.Option(help="Runs that each placer learns from.", min=20)] = 1500,
     seconds: Annotated[float, typer.Option(help="Measured length of a run.", min=0.1)] = 2.0,
     solver_seconds: Annotated[float, typer.Option(help="Time of each solver run.", min=1)] = 10.0,
     cache: Annotated[Path | None, typer.Option(help="File of runs that were made already.")] = None,
