@@ -5,14 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from linnet.place import share_forest
 from linnet.place.rehearse import rehearse
+from linnet.place.share_forest import Runs, ShareForest
 from linnet.place.sheet import SheetModel
-from linnet.studies import violations_models
-from linnet.studies.placers import sets_of
-from linnet.studies.violations import Truth, move, place, rows_of, sought
+from linnet.place.trials import Trials
+from linnet.studies.placers import METRICS, sets_of
+from linnet.studies.violations import REHEARSED, Truth, move, place, rows_of, sought
 from linnet.studies.violations_mixes import JUDGED, Mixes
-from linnet.studies.violations_models import Guarded, Runs, broken
-from linnet.studies.violations_trials import REHEARSED, Staging
+from linnet.studies.violations_models import Guarded, broken
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def test_who_knows_the_truth_breaks_no_promise(mixes: Mixes) -> None:
 
 
 def test_moves_mend_a_placement_that_promises_too_much(mixes: Mixes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(violations_models, "TREES", 20)
+    monkeypatch.setattr(share_forest, "TREES", 20)
     ours = Guarded(mixes.drive, mixes.runs(mixes.drawn(40)))
     ours.margin = -1.0
     allocator = place(mixes, ours, 10.0, "first-fit", range(16))
@@ -96,20 +97,24 @@ def test_every_placer_has_a_row(mixes: Mixes) -> None:
 def test_trials_place_everybody_where_promises_hold_in_other_windows(
     mixes: Mixes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(violations_models, "TREES", 20)
+    monkeypatch.setattr(share_forest, "TREES", 20)
     loads = SheetModel().load(mixes.drive, mixes.features)
     order = np.argsort(-loads).tolist()
-    staging = Staging(mixes, mixes.drawn(20), 20.0, 300)
-    found = rehearse(order, loads, staging, staging.seen, 16)
+    known = mixes.runs(mixes.drawn(20))
+
+    def trials_of(runs: int) -> Trials:
+        return Trials(mixes, np.array([0.8, 0.8]), REHEARSED, runs, ShareForest(mixes.drive, METRICS, known), known)
+
+    trials = trials_of(300)
+    found = rehearse(order, loads, trials, trials.seen(), 16)
     assert sorted(i for drive in found.drives for i in drive) == list(range(16))
     assert len(found.drives) < 16
     shared = [drive for drive in found.drives if len(drive) > 1]
     for drive in shared:
         assert not broken(mixes.together(drive, REHEARSED), 20.0).any(), "a trial has shown it"
-    assert found.trials <= staging.runs <= 300
-    spent = Staging(mixes, mixes.drawn(20), 20.0, len(REHEARSED) - 1)
-    alone = rehearse(order, loads, spent, spent.seen, 16)
-    assert len(alone.drives) == 16, "without a trial nobody shares a drive"
+    assert found.trials <= trials.runs <= 300
+    spent = trials_of(len(REHEARSED) - 1)
+    assert len(rehearse(order, loads, spent, spent.seen(), 16).drives) == 16, "without a trial nobody shares a drive"
 
 
 def test_runs_are_joined(mixes: Mixes) -> None:

@@ -21,14 +21,15 @@ import numpy as np
 
 from linnet.place.allocate import Allocator, Policy, Settings
 from linnet.place.rehearse import Mix, rehearse
+from linnet.place.share_forest import ShareForest
 from linnet.place.sheet import SheetModel
+from linnet.place.trials import Trials
 from linnet.place.words import Drive, Interference, Prediction, Profile
 from linnet.studies.packing_bound import cover
 from linnet.studies.place_baselines import Forest
 from linnet.studies.placers import METRICS, forests, place_all, sets_of
 from linnet.studies.violations_mixes import JUDGED, Mixes
-from linnet.studies.violations_models import TOLERANCE, Guarded, Worst
-from linnet.studies.violations_trials import Staging
+from linnet.studies.violations_models import TOLERANCE, ByLoad, Guarded, Worst
 
 TENANTS_MAX = 16
 """Tenants of a run, and of a drive."""
@@ -38,6 +39,8 @@ ROUNDS = 4
 """Rounds of moves at most, each after all drives have run."""
 SOUGHT_ROUNDS = 4
 """Rounds of mixes that placements sought, each by what was learned until then."""
+REHEARSED = range(6, 12)
+"""Windows of trials."""
 WATCHED = 12
 """First window in which drives run before tenants are moved; each round has as many as the judge."""
 
@@ -170,9 +173,13 @@ def rows_of(
             yield row(f"{name}, moved", [*sets_of(allocator).values()], moves)
         for name, by_model in (("linnet, trials", True), ("trials by load", False)):
             stage(f"{slo:g} %: {name}")
-            staging = Staging(mixes, mixes.drawn(runs // 4), slo, runs - runs // 4, by_model)
-            found = rehearse(heavy, loads, staging, staging.seen, TENANTS_MAX)
-            yield row(name, found.drives) | {"trials": found.trials, "trial_runs": staging.runs}
+            known = mixes.runs(mixes.drawn(runs // 4))
+            kind = ShareForest if by_model else ByLoad
+            forest = kind(mixes.drive, METRICS, known)
+            promised = np.full(len(METRICS), 1 - slo / 100 - TOLERANCE)
+            trials = Trials(mixes, promised, REHEARSED, runs - runs // 4, forest, known)
+            found = rehearse(heavy, loads, trials, trials.seen(), TENANTS_MAX)
+            yield row(name, found.drives) | {"trials": found.trials, "trial_runs": trials.runs}
         packings = []
         for policy, order in (("first-fit", given), ("best-fit", heavy)):
             stage(f"{slo:g} %: the truth known, {policy}")

@@ -18,10 +18,11 @@ from linnet.place import moments
 from linnet.place.label import Cache, Labeller, Plan, key_of
 from linnet.place.moments import Floats
 from linnet.place.rehearse import Mix
+from linnet.place.share_forest import Runs
 from linnet.place.words import METRICS as SEEN
 from linnet.place.words import Drive, Profile
 from linnet.studies.placers import METRICS, random_mixes
-from linnet.studies.violations_models import Runs, broken
+from linnet.studies.violations_models import broken
 from linnet.threads import Threads
 
 COLUMNS = [SEEN.index(name) for name in METRICS]
@@ -58,7 +59,8 @@ class Mixes:
             Profile(str(i), dict(zip(moments.COLUMN, map(float, row), strict=True)))
             for i, row in enumerate(self.features)
         ]
-        self.alone = np.array([member.alone for member in self.library])[:, COLUMNS]
+        self.alone: Floats = np.array([member.alone for member in self.library])[:, COLUMNS]
+        self.uses = self.alone > 0
 
     def together(self, mix: Mix, windows: Sequence[int] = LEARNED) -> Floats:
         """Bandwidth of each member, in order, as a share of what it has alone, [n, 2]; NaN for what it lacks."""
@@ -68,6 +70,10 @@ class Mixes:
         share: Floats = np.full_like(seen, math.nan)
         np.divide(seen, alone, out=share, where=alone > 0)
         return share
+
+    def share(self, mix: Mix, window: int) -> Floats:
+        """See :class:`linnet.place.trials.Source`."""
+        return self.together(mix, [window])
 
     def _seen(self, mix: Mix, window: int) -> Floats:
         """Bytes per second of each member in a window, [n, 2]."""
