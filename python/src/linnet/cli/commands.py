@@ -203,6 +203,10 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
             "linnet.cli.place_label:label",
             "Run tenants together on a modelled drive: rows of profiles and of what each tenant saw.",
         ),
+        "plan": (
+            "linnet.cli.place_plan:plan_command",
+            "Plan which recorded tenants share a drive, by trials on the SSD model.",
+        ),
         "serve": (
             "linnet.cli.place_service:serve_command",
             "Serve placement over HTTP until Ctrl-C or SIGTERM; requests in progress are finished.",

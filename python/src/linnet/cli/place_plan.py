@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``linnet place plan``: how few drives recorded tenants need, by trials on a modelled drive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from linnet._native import Trace
+from linnet.cli.options import AsJson, Format, Seed
+from linnet.cli.output import Bars, console, print_json, table, warn
+from linnet.cli.place_service import parse_slo
+from linnet.extras import require
+from linnet.place.words import METRICS
+
+SLOS = ("read_bandwidth_mean-10%", "write_bandwidth_mean-10%")
+SHOWN_MAX = 10
+"""Tenants of whom is said that they missed a promise."""
+
+
+def plan_command(
+    traces: Annotated[
+        list[Path], typer.Argument(help="Traces of any known format, one tenant each.", show_default=False)
+    ],
+    drive: Annotated[str, typer.Option(help="nvme, sata, a preset, or a parameter file of the SSD model.")] = "nvme",
+    slo: Annotated[
+        list[str] | None,
+        typer.Option(help="What neighbours may cost a tenant, METRIC-PERCENT% or METRIC+PERCENT%; may repeat."),
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Length of a window.", min=0.05, max=600)] = 2.0,
+    windows: Annotated[int, typer.Option(help="Windows of a trial; a trace needs two more.", min=2, max=100)] = 6,
+    runs: Annotated[int, typer.Option(help="Runs of mixes at most.", min=8, max=1_000_000)] = 1000,
+    depth: Annotated[int, typer.Option(help="Outstanding I/Os of a tenant at most.", min=1, max=4096)] = 64,
+    format: Format = None,
+    lenient: Annotated[bool, typer.Option("--lenient", help="Leave out invalid records.")] = False,
+    seed: Seed = 0,
+    json: AsJson = False,
+) -> None:
+    """Plan which recorded tenants share a drive: mixes are run on the SSD model before they are put together.
+
+    Tenants come one by one. A forest that learns from all runs says what is worth a trial, and a tenant joins a drive
+    only where a trial has shown that all promises hold in several windows of the traces. In the end all drives run in a
+    window that no trial saw.
+
+    Example: [bold]linnet place plan web.csv mail.csv backup.csv --drive sata[/]
+
+    Example: [bold]linnet place plan *.csv --slo 'read_latency_p99_us+50%' --slo 'read_bandwidth_mean-5%' --json[/]
+    """
+    require("place", "linnet place plan")
+    from linnet.place.plan import Tenants, Windows, plan  # noqa: PLC0415
+
+    slos = [parse_slo(text) for text in slo or SLOS]
+    for one, text in zip(slos, slo or SLOS, strict=True):
+        if one.degradation_percent is None or one.metric not in METRICS:
+            raise typer.BadParameter(f"{text!r}: give a degradation of one of {', '.join(METRICS)}", param_hint="--slo")
+    if len({one.metric for one in slos}) < len(slos):
+        raise typer.BadParameter("one promise for each metric", param_hint="--slo")
+    cut = Windows(seconds, windows)
+    with Bars() as bars:
+        read = []
+        for path in traces:
+            step = bars.stage(f"reading {path.name}", max(1, path.stat().st_size if path.is_file() else 1))
+            trace = Trace.read(path, format, lenient, lambda done, _, step=step: step(done))  # type: ignore[misc]
+            for text in trace.warnings:
+                warn(f"{path}: {text}")
+            read.append(trace)
+        tenants = Tenants(read, drive, [one.metric for one in slos], cut, depth, seed)
+        steps: dict[str, Callable[[int], None]] = {}
+
+        def progress(stage: str, done: int, total: int) -> None:
+            if stage not in steps:
+                steps[stage] = bars.stage(stage, total)
+            steps[stage](done)
+
+        found = plan(tenants, slos, cut, runs, seed, progress)
+    names = [str(path) for path in traces]
+    missed = [{"tenant": names[i], "metric": metric, "share": share} for i, metric, share in found.missed]
+    if json:
+        print_json(
+            {
+                **{"drive": drive, "slos": [one.text() for one in slos], "seed": seed},
+                "drives": [[names[i] for i in sorted(mix)] for mix in found.drives],
+                **{"trials": found.trials, "held": found.held, "runs": found.runs, "missed": missed},
+            }
+        )
+        return
+    rows = [
+        [f"d{number}", ", ".join(names[i] for i in sorted(mix)), f"{tenants.loads[sorted(mix)].sum() / 1e6:.1f}"]
+        for number, mix in enumerate(found.drives)
+    ]
+    table(f"{len(names)} tenants on {len(found.drives)} drives", ["drive", "tenants", "MB/s"], rows, left=2)
+    console.print(f"{found.trials} trials, of which {found.held} held; {found.runs:,} runs on {drive}")
+    kept = len(names) - len({i for i, _, _ in found.missed})
+    console.print(f"in a window that no trial saw, {kept} of {len(names)} tenants had what was promised")
+    for i, metric, share in found.missed[:SHOWN_MAX]:
+        console.print(f"  {names[i]}: {metric} is {100 * (1 - share):.1f} % worse than alone")
