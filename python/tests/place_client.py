@@ -3,7 +3,9 @@
 
 import http.client
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -51,8 +53,8 @@ class Service:
         self.process.kill()
         self.process.wait()
 
-    def stop(self) -> int:
-        self.process.terminate()
+    def stop(self, one: signal.Signals = signal.SIGTERM) -> int:
+        os.kill(self.process.pid, one)
         return self.process.wait(30)
 
     def __enter__(self) -> "Service":

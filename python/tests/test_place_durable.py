@@ -4,6 +4,7 @@
 import http.client
 import os
 import resource
+import signal
 import sqlite3
 import subprocess
 import threading
@@ -226,14 +227,15 @@ def test_a_clock_that_steps_changes_nothing(tmp_path: Path) -> None:
         assert again[1]["drive"] == placed["t3"]
 
 
-def test_sigterm_finishes_what_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("one", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_ends_finishes_what_runs(tmp_path: Path, one: signal.Signals) -> None:
     with Service(tmp_path / "s.db") as service:
         client = service.client()
         client.ask("POST", "/v1/drives", drives(1))
         client.ask("POST", "/v1/tenants", tenant("a"))
         client.connection.close()
-        assert service.stop() == 0
-    assert [one.name for one in tmp_path.iterdir()] == ["s.db"], "the write-ahead log was taken in"
+        assert service.stop(one) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["s.db"], "the write-ahead log was taken in"
 
 
 class Boxes:

@@ -87,6 +87,8 @@ def plan_command(
             }
         )
         return
+    short = [path.name for path in traces]
+    names = short if len(set(short)) == len(short) else names
     rows = [
         [f"d{number}", ", ".join(names[i] for i in sorted(mix)), f"{tenants.loads[sorted(mix)].sum() / 1e6:.1f}"]
         for number, mix in enumerate(found.drives)

@@ -23,9 +23,9 @@ from linnet.cli.options import (
     load_all,
 )
 from linnet.cli.output import Bars, console, destination, errors, flatten, number, percent, print_json, table
-from linnet.cli.signals import ends
 from linnet.extras import require
 from linnet.files import write_whole
+from linnet.signals import ends
 
 Preset = Annotated[
     str | None, typer.Option(help="SSD model preset.", autocompletion=complete_preset, show_default="consumer-deep")

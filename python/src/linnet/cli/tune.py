@@ -20,7 +20,7 @@ from linnet import _native
 from linnet._native import Error
 from linnet.cli.options import AsJson
 from linnet.cli.output import console, fail, print_json, table, warn
-from linnet.cli.signals import ends
+from linnet.signals import ends
 
 FINDINGS = 1
 UNABLE = 2

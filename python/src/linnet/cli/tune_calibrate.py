@@ -15,11 +15,11 @@ from linnet import _native
 from linnet._native import TuneError
 from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import Bars, console, destination, percent, print_json, table, warn
-from linnet.cli.signals import ends
 from linnet.files import whole_file
 from linnet.readahead import fitting, memory
 from linnet.readahead.patterns import FULL, QUICK
 from linnet.readahead.sweep import MIB, Bench, Sweep, scratch, sizes, sweep
+from linnet.signals import ends
 
 FULL_ROUNDS, FULL_SECONDS = 3, 1.5
 QUICK_ROUNDS, QUICK_SECONDS = 2, 0.5

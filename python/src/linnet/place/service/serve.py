@@ -25,6 +25,7 @@ from linnet.place.service.schema import DrivesIn
 from linnet.place.service.state import State
 from linnet.place.service.telemetry import Telemetry
 from linnet.place.words import Interference
+from linnet.signals import ends
 
 BACKLOG = 2048
 """Connections that wait to be accepted."""
@@ -37,8 +38,8 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Let the first SIGINT or SIGTERM finish what runs, and the second end it."""
-        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)}
+        """Let the first SIGINT, or signal that asks for an end, finish what runs, and a second SIGINT end it."""
+        before = {one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, *ends())}
         try:
             yield
         finally:
