@@ -41,6 +41,7 @@ def check_books(allocator: Allocator) -> None:
         assert all(cluster.drive_of[row] == index for row in rows)
     everyone = np.concatenate([cluster.tenants_on(i) for i in range(len(cluster.specs))])
     assert len(set(everyone.tolist())) == len(everyone)
+    assert cluster.ids == sorted(one.id for one in cluster.tenants if one is not None)
 
 
 def test_first_fit_fills_the_first_drive_and_then_the_next() -> None:
@@ -185,6 +186,7 @@ def test_nobody_is_harmed_over_a_long_life(policy: str, seed: int) -> None:
     allocator = made(drives=30, model=SheetModel(), policy=policy, asked_max=8)
     there: list[str] = []
     for step in range(300):
+        assert len(allocator.cluster.ids) == len(there), "kept in order while tenants come and go"
         if there and chance.random() < 0.3:
             allocator.remove(there.pop(int(chance.integers(len(there)))))
         elif allocator.place(random_tenant(chance, f"t{step}")).drive is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from bisect import bisect_left, insort
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,6 +68,7 @@ class Cluster:
         self.drive_of: NDArray[np.intp] = np.zeros(0, np.intp)
         self.signature: NDArray[np.uint64] = np.zeros(0, np.uint64)
         self._rows: dict[str, int] = {}
+        self._ids: list[str] | None = None
         self._drives: dict[str, int] = {}
         self._kinds: dict[str, int] = {}
         self._free: list[int] = []
@@ -79,6 +81,13 @@ class Cluster:
     def placed(self) -> int:
         """Tenants that have a drive."""
         return int(self.count.sum())
+
+    @property
+    def ids(self) -> list[str]:
+        """Ids of all tenants, sorted once and kept so: a page of them costs no more in a large cluster."""
+        if self._ids is None:
+            self._ids = sorted(self._rows)
+        return self._ids
 
     @property
     def drives_used(self) -> int:
@@ -167,6 +176,8 @@ class Cluster:
         row = self._free.pop()
         self.tenants[row] = tenant
         self._rows[tenant.id] = row
+        if self._ids is not None:
+            insort(self._ids, tenant.id)
         self.drive_of[row] = NONE
         self.features[row] = 0.0 if tenant.profile is None else moments.row(tenant.profile)
         self.own[row] = moments.to_moments(self.features[row])
@@ -176,7 +187,10 @@ class Cluster:
     def drop_tenant(self, row: int) -> None:
         """Forget a tenant that has no drive."""
         assert self.drive_of[row] == NONE
-        del self._rows[self.tenant(row).id]
+        name = self.tenant(row).id
+        del self._rows[name]
+        if self._ids is not None:
+            del self._ids[bisect_left(self._ids, name)]
         self.tenants[row] = None
         self._free.append(row)
 

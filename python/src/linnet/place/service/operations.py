@@ -259,7 +259,7 @@ class Operations:
 
     def list_tenants(self, offset: int, limit: int) -> dict[str, Any]:
         """Tenants, by id."""
-        ids = sorted(one.id for one in self.cluster.tenants if one is not None)
+        ids = self.cluster.ids
         rows = [self._where(self.cluster.row_of(one)) for one in ids[offset : offset + limit]]
         return {"tenants": rows, "total": len(ids), "offset": offset}
 
