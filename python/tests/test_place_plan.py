@@ -68,9 +68,32 @@ def test_tenants_share_drives_but_not_two_that_fill_one() -> None:
     assert hurried.runs <= 8 and len(hurried.drives) >= 8 - hurried.held
 
 
+def test_who_misses_a_promise_in_the_last_window_is_named() -> None:
+    light, heavy = reads(0.1, 1, 0.6), reads(1.5, 2, 0.2)
+    made = tenants([light.followed_by(heavy, 600_000_000), light.followed_by(reads(1.5, 3, 0.2), 600_000_000)])
+    found = plan(made, [BANDWIDTH], CUT, 80, 0, lambda stage, done, of: None)
+    assert found.drives == [frozenset([0, 1])], "all windows of trials are light"
+    assert {tenant for tenant, _, _ in found.missed} and all(share < 0.9 for _, _, share in found.missed)
+
+
+def test_who_completes_nothing_beside_others_has_lost_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = tenants([reads(0.1, 1), reads(0.1, 2)], ("read_bandwidth_mean", "read_latency_p99_us"))
+    monkeypatch.setattr(made, "_run", lambda members, window: np.array([[0.0, np.nan], [1e6, 100.0]]))
+    share = made.share(frozenset([0, 1]), 1)
+    assert share[0].tolist() == [0.0, 0.0] and (share[1] > 0).all()
+
+
 def test_a_trace_that_is_too_short_is_refused() -> None:
     with pytest.raises(TenantError, match=r"has 0\.4.* s, and 4 windows of 0\.2 s are asked for"):
         tenants([reads(0.2, 1, 0.45)])
+
+
+def test_a_trace_of_several_tenants_is_refused(tmp_path: Path) -> None:
+    path, merged = tmp_path / "a.csv", tmp_path / "m.csv"
+    reads(0.2, 1).write(path)
+    assert CliRunner().invoke(app, ["trace", "merge", str(path), str(path), "-o", str(merged)]).exit_code == 0
+    with pytest.raises(TenantError, match="has 2 tenants; give a trace for each"):
+        tenants([Trace.read(merged)])
 
 
 def test_the_command_prints_every_tenant_once(tmp_path: Path) -> None:

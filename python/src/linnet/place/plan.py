@@ -64,7 +64,10 @@ class Tenants:
     def __init__(
         self, traces: Sequence[Trace], drive: str, metrics: Sequence[str], windows: Windows, depth: int, seed: int
     ) -> None:
-        """``depth`` bounds the outstanding I/Os of a tenant. Raises TenantError for a trace that is too short."""
+        """``depth`` bounds the outstanding I/Os of a tenant.
+
+        Raises TenantError for a trace that is too short or has several tenants.
+        """
         self._drive, self._depth, self._windows = SharedDrive(drive, seed), depth, windows
         self._columns = [METRICS.index(metric) for metric in metrics]
         self._at_least = np.array(["_bandwidth_" in metric for metric in metrics])
@@ -81,7 +84,10 @@ class Tenants:
                     "asked for; give a longer trace, fewer --windows or --seconds"
                 )
             whole = trace.split_at(length_ns)[0]
-            features.append(profile_trace(whole, end_s=length_ns / 1e9)[0][1].features)
+            profiles = profile_trace(whole, end_s=length_ns / 1e9)
+            if len(profiles) > 1:
+                raise TenantError(f"{trace.name}: the trace has {len(profiles)} tenants; give a trace for each")
+            features.append(profiles[0][1].features)
             self._parts.append([_window(whole, i, windows.seconds) for i in range(windows.count)])
         self.features = np.array(features)
         self.loads = self.features[:, BANDWIDTH].sum(axis=1)
