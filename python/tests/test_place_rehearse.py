@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from linnet.place import rehearse as search
 from linnet.place.moments import Floats
 from linnet.place.rehearse import ALIKE, Chances, Mix, rehearse
 
@@ -28,8 +29,12 @@ class Sums:
             [ROOM - self._loads[sorted(mix)].sum() + self._error * np.sin(7.0 * sum(mix) + len(mix)) for mix in mixes]
         )
 
+    @property
+    def left(self) -> int:
+        return self._trials - len(self.tried)
+
     def holds(self, mix: Mix) -> bool | None:
-        if len(self.tried) >= self._trials:
+        if not self.left:
             return None
         assert mix not in self.tried, "what is known is not tried again"
         self.tried.append(mix)
@@ -73,6 +78,19 @@ def test_without_a_trial_left_tenants_share_no_unproven_drive(loads: Floats) -> 
     assert found.trials == 20
     assert all(stage.truly(drive) for drive in found.drives)
     assert len(rehearse(order_of(loads), loads, Sums(loads, 0.1, trials=0)).drives) == 60
+
+
+def test_few_trials_are_shared_among_the_tenants(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drives() -> int:
+        count = 0
+        for seed in range(5, 9):
+            loads = np.random.default_rng(seed).uniform(0.05, 0.6, 60)
+            count += len(rehearse(order_of(loads), loads, Sums(loads, 0.5, trials=60)).drives)
+        return count
+
+    shared = drives()
+    monkeypatch.setattr(search, "SHARE", 1e9)
+    assert shared < 0.9 * drives(), "the last tenants would have drives of their own"
 
 
 def test_a_drive_takes_no_more_tenants_than_it_may() -> None:

@@ -25,6 +25,9 @@ LEAST = 0.1
 """Chance below which a mix is not worth a trial."""
 EVEN = 0.5
 """Chance of a mix of which nothing is known."""
+SHARE = 2.0
+"""Runs that a tenant may take, in shares of an equal one of those that are left: if the first took all, the last would
+have drives of their own."""
 ALIKE = 20
 """Outcomes of the nearest slacks that a chance is counted from."""
 
@@ -38,6 +41,11 @@ class Stage(Protocol):
 
     def holds(self, mix: Mix) -> bool | None:
         """Run a mix: whether all promises hold. Nothing where no trial is left."""
+        ...
+
+    @property
+    def left(self) -> int:
+        """Runs that trials may still take."""
         ...
 
 
@@ -97,7 +105,7 @@ def rehearse(
     """
     search = _Search(loads, stage, Chances(seen), tenants_max)
     for placed, tenant in enumerate(order):
-        if not search.insert(tenant):
+        if not search.insert(tenant, SHARE * stage.left / (len(order) - placed)):
             search.drives.append(frozenset([tenant]))
         progress(placed + 1)
     search.empty()
@@ -113,8 +121,11 @@ class _Search:
         self._bad: list[Mix] = []
         self._spent = False
 
-    def insert(self, tenant: int) -> bool:
-        """Put a tenant on a drive in use; whether one was found. The drives are left with the fullest first."""
+    def insert(self, tenant: int, runs_max: float) -> bool:
+        """Put a tenant on a drive in use, by one trial or as many as take so many runs; whether one was found.
+
+        The drives are left with the fullest first.
+        """
         self.drives.sort(key=self._load, reverse=True)
         joined = [drive | {tenant} for drive in self.drives]
         known = [self._known(mix) for mix in joined]
@@ -127,8 +138,9 @@ class _Search:
             return False
         slack = self._stage.slack([joined[place] for place in asked])
         chance = self._chances.of(slack)
+        before = self._stage.left
         for at in np.lexsort((-slack, -chance)):
-            if chance[at] < LEAST:
+            if chance[at] < LEAST or before - self._stage.left > runs_max:
                 break
             if self._try(joined[asked[at]], float(slack[at])):
                 self.drives[asked[at]] = joined[asked[at]]
@@ -143,7 +155,7 @@ class _Search:
                 # It took a tenant of another.
                 continue
             self.drives.remove(drive)
-            if not all(self.insert(tenant) for tenant in sorted(drive, key=lambda one: -self._loads[one])):
+            if not all(self.insert(tenant, np.inf) for tenant in sorted(drive, key=lambda one: -self._loads[one])):
                 self.drives = before
 
     def _load(self, mix: Mix) -> float:

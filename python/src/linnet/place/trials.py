@@ -52,6 +52,11 @@ class Trials:
         self._tried: dict[Mix, Floats] = {}
         self.runs = 0
 
+    @property
+    def left(self) -> int:
+        """Runs that trials may still take."""
+        return self._runs_max - self.runs
+
     def seen(self) -> list[tuple[float, bool]]:
         """Slacks of the runs that the forest was fitted to, as if it had not been, and whether each held."""
         slack = _least(self._forest.held_out(self._known) - self._promised, self._known.run)
@@ -66,7 +71,7 @@ class Trials:
 
     def holds(self, mix: Mix) -> bool | None:
         """Run a mix; nothing where the runs that are left do not suffice for all windows."""
-        if self.runs + len(self._windows) > self._runs_max:
+        if self.left < len(self._windows):
             return None
         shares: list[Floats] = []
         for window in self._windows:
