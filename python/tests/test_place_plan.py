@@ -109,7 +109,7 @@ def test_the_command_prints_every_tenant_once(tmp_path: Path) -> None:
     again = CliRunner().invoke(app, ["place", "plan", *map(str, paths), *options, "--json"])
     assert again.stdout == done.stdout, "the same seed gives the same bytes"
     text = CliRunner().invoke(app, ["place", "plan", *map(str, paths), *options])
-    assert "4 tenants on" in text.stdout and "4 of 4 tenants had what was promised" in text.stdout
+    assert "4 tenants on" in text.stdout and "4 of the 4 tenants with I/O there had what was promised" in text.stdout
 
 
 @pytest.mark.parametrize("slo", ["read_bandwidth_mean>=5", "read_latency_p50_us+5%", "nonsense"])

@@ -71,6 +71,14 @@ def test_a_mix_that_is_far_below_is_given_up_at_once() -> None:
 
 def test_who_has_nothing_to_do_in_a_window_loses_nothing() -> None:
     assert trials(Table([0.95, np.nan, 0.95, np.nan], [np.nan] * 4)).holds(PAIR) is True
+    assert trials(Table([np.nan] * 4, [0.9] * 4)).holds(PAIR) is True
+
+
+def test_idle_windows_do_not_outweigh_a_busy_one() -> None:
+    assert trials(Table([np.nan, np.nan, np.nan, 0.85], [0.9] * 4)).holds(PAIR) is False, (
+        "what it has once is too little"
+    )
+    assert trials(Table([np.nan, np.nan, np.nan, 0.95], [0.9] * 4)).holds(PAIR) is True
 
 
 def test_no_trial_is_begun_that_cannot_be_finished() -> None:

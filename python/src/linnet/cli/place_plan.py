@@ -67,6 +67,12 @@ def plan_command(
             for text in trace.warnings:
                 warn(f"{path}: {text}")
             read.append(trace)
+        longest_s = max(trace.stat()["duration_s"] for trace in read)
+        if longest_s > 2 * cut.count * seconds:
+            warn(
+                f"of each trace the first {cut.count * seconds:g} s count, and the longest has {longest_s:,.0f} s; "
+                "give more --windows or --seconds for more of it"
+            )
         tenants = Tenants(read, drive, [one.metric for one in slos], cut, depth, seed)
         steps: dict[str, Callable[[int], None]] = {}
 
@@ -76,6 +82,11 @@ def plan_command(
             steps[stage](done)
 
         found = plan(tenants, slos, cut, runs, seed, progress)
+    if found.short:
+        warn("some tenants have a drive of their own because runs were short; give more --runs")
+    for column, one in enumerate(slos):
+        if not tenants.uses[:, column].any():
+            warn(f"no tenant has what {one.text()} is about")
     names = [str(path) for path in traces]
     missed = [{"tenant": names[i], "metric": metric, "share": share} for i, metric, share in found.missed]
     if json:
@@ -83,7 +94,8 @@ def plan_command(
             {
                 **{"drive": drive, "slos": [one.text() for one in slos], "seed": seed},
                 "drives": [[names[i] for i in sorted(mix)] for mix in found.drives],
-                **{"trials": found.trials, "held": found.held, "runs": found.runs, "missed": missed},
+                **{"trials": found.trials, "held": found.held, "runs": found.runs, "short_of_runs": found.short},
+                **{"judged": found.judged, "missed": missed},
             }
         )
         return
@@ -95,7 +107,9 @@ def plan_command(
     ]
     table(f"{len(names)} tenants on {len(found.drives)} drives", ["drive", "tenants", "MB/s"], rows, left=2)
     console.print(f"{found.trials} trials, of which {found.held} held; {found.runs:,} runs on {drive}")
-    kept = len(names) - len({i for i, _, _ in found.missed})
-    console.print(f"in a window that no trial saw, {kept} of {len(names)} tenants had what was promised")
+    kept = found.judged - len({i for i, _, _ in found.missed})
+    console.print(
+        f"in a window that no trial saw, {kept} of the {found.judged} tenants with I/O there had what was promised"
+    )
     for i, metric, share in found.missed[:SHOWN_MAX]:
         console.print(f"  {names[i]}: {metric} is {100 * (1 - share):.1f} % worse than alone")

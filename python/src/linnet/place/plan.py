@@ -2,13 +2,14 @@
 """A placement of recorded tenants, found by trials on a modelled drive.
 
 Each trace is a tenant that runs at its own rate. It is cut into windows of equal length: the first teaches the forest
-by random mixes, the last judges the placement, and trials run in those between. Tenants of one window run together as
-they were recorded, so bursts that coincide do so here.
+by random mixes, the last judges the placement, and trials run in those between. A trace begins with its first I/O, so
+bursts coincide as they were recorded only where recordings began at the same time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from linnet.place.moments import BANDWIDTH, Floats
 from linnet.place.rehearse import Mix, rehearse
 from linnet.place.share_forest import Runs, ShareForest
 from linnet.place.slo import Slo
-from linnet.place.trials import Trials
+from linnet.place.trials import TOLERANCE, Trials
 from linnet.place.words import METRICS
 from linnet.threads import Threads
 
@@ -54,8 +55,12 @@ class Planned:
     held: int
     runs: int
     """Runs of mixes: random ones, and windows of trials."""
+    short: bool
+    """See :class:`linnet.place.rehearse.Rehearsed`."""
+    judged: int
+    """Tenants with a promise and I/O in the window that no trial saw."""
     missed: list[tuple[int, str, float]]
-    """Tenants that had less than was promised in the window that no trial saw: the metric, and the share they had."""
+    """Those of them that had less than was promised: the metric, and the share they had."""
 
 
 class Tenants:
@@ -84,7 +89,9 @@ class Tenants:
                     "asked for; give a longer trace, fewer --windows or --seconds"
                 )
             whole = trace.split_at(length_ns)[0]
-            profiles = profile_trace(whole, end_s=length_ns / 1e9)
+            # What the judge sees teaches nothing.
+            before_s = (windows.count - 1) * windows.seconds
+            profiles = profile_trace(whole.split_at(round(before_s * 1e9))[0], end_s=before_s)
             if len(profiles) > 1:
                 raise TenantError(f"{trace.name}: the trace has {len(profiles)} tenants; give a trace for each")
             features.append(profiles[0][1].features)
@@ -96,12 +103,11 @@ class Tenants:
     def measure_alone(self, progress: Callable[[int], None]) -> None:
         """Run every tenant alone in every window, which what mixes see is compared with."""
         pieces = [(i, window) for i in range(len(self._parts)) for window in range(self._windows.count)]
-        for done, (piece, seen) in enumerate(
-            zip(pieces, Threads().in_order(lambda one: self._run([one[0]], one[1]), pieces), strict=True)
-        ):
-            self._alone[piece] = seen[0]
-            self.uses[piece[0]] |= seen[0] > 0
-            progress(done + 1)
+        with closing(Threads().map(lambda _, one: self._run([one[0]], one[1]), None, pieces)) as made:
+            for done, (index, seen) in enumerate(made):
+                self._alone[pieces[index]] = seen[0]
+                self.uses[pieces[index][0]] |= seen[0] > 0
+                progress(done + 1)
 
     def share(self, mix: Mix, window: int) -> Floats:
         """What neighbours leave of bandwidths, and of the inverse of latencies, [m, k]."""
@@ -140,22 +146,25 @@ def plan(tenants: Tenants, slos: Sequence[Slo], windows: Windows, runs: int, see
     count = len(tenants.loads)
     tenants.measure_alone(lambda done: progress("running tenants alone", done, count * windows.count))
     if count == 1:
-        return Planned([frozenset([0])], 0, 0, 0, [])
+        return Planned([frozenset([0])], 0, 0, 0, False, 1, [])
     chance = np.random.default_rng(seed)
-    wanted = min(runs // FOREST_SHARE, MIXES_PER_TENANT * count)
+    most = min(count, TENANTS_MAX)
     drawn = [
-        frozenset(chance.choice(count, int(chance.integers(2, min(count, TENANTS_MAX) + 1)), replace=False).tolist())
-        for _ in range(wanted)
+        frozenset(chance.choice(count, int(chance.integers(2, most + 1)), replace=False).tolist())
+        for _ in range(min(runs // FOREST_SHARE, MIXES_PER_TENANT * count))
     ]
-    shares = []
-    for one in Threads().in_order(lambda mix: tenants.share(mix, 0), drawn):
-        shares.append(one)
-        progress("running random mixes", len(shares), wanted)
+    # Few tenants make few mixes.
+    drawn = list(dict.fromkeys(drawn))
+    shares: list[Floats] = [np.zeros(0)] * len(drawn)
+    with closing(Threads().map(lambda _, mix: tenants.share(mix, 0), None, drawn)) as made:
+        for done, (index, share) in enumerate(made):
+            shares[index] = share
+            progress("running random mixes", done + 1, len(drawn))
     known = Runs.of(tenants.features, drawn, shares)
     promised = np.array([_promised(slo) for slo in slos])
     forest = ShareForest(None, [slo.metric for slo in slos], known)
     trial = range(1, 1 + windows.trial)
-    trials = Trials(tenants, promised, trial, runs - wanted, forest, known)
+    trials = Trials(tenants, promised, trial, runs - len(drawn), forest, known)
     found = rehearse(
         np.argsort(-tenants.loads, kind="stable").tolist(),
         tenants.loads,
@@ -164,16 +173,18 @@ def plan(tenants: Tenants, slos: Sequence[Slo], windows: Windows, runs: int, see
         TENANTS_MAX,
         lambda placed: progress("placing by trials", placed, count),
     )
-    missed = []
+    judged, missed = 0, []
     for drive in found.drives:
         left = tenants.share(drive, windows.count - 1)
+        judged += int((~np.isnan(left)).any(axis=1).sum())
         for tenant, row in zip(sorted(drive), left, strict=True):
             missed += [(tenant, slo.metric, float(x)) for slo, x, p in zip(slos, row, promised, strict=True) if x < p]
-    return Planned(found.drives, found.trials, found.held, wanted + trials.runs, missed)
+    ran = len(drawn) + trials.runs
+    return Planned(found.drives, found.trials, found.held, ran, found.short, judged, missed)
 
 
 def _promised(slo: Slo) -> float:
     """The share that an SLO of a degradation leaves of what a tenant has alone."""
     assert slo.degradation_percent is not None
     change = slo.degradation_percent / 100
-    return 1 - change if slo.at_least else 1 / (1 + change)
+    return (1 - change if slo.at_least else 1 / (1 + change)) - TOLERANCE

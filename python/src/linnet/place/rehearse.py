@@ -57,6 +57,8 @@ class Rehearsed:
     trials: int
     held: int
     """Trials in which all promises held."""
+    short: bool
+    """Whether a tenant has a drive of its own because there were not enough runs to try more drives for it."""
 
 
 class Chances:
@@ -108,8 +110,9 @@ def rehearse(
         if not search.insert(tenant, SHARE * stage.left / (len(order) - placed)):
             search.drives.append(frozenset([tenant]))
         progress(placed + 1)
+    short = search.short
     search.empty()
-    return Rehearsed(search.drives, search.trials, search.held)
+    return Rehearsed(search.drives, search.trials, search.held, short)
 
 
 class _Search:
@@ -119,7 +122,7 @@ class _Search:
         self._loads, self._stage, self._chances, self._tenants_max = loads, stage, chances, tenants_max
         self._good: list[Mix] = []
         self._bad: list[Mix] = []
-        self._spent = False
+        self._spent = self.short = False
 
     def insert(self, tenant: int, runs_max: float) -> bool:
         """Put a tenant on a drive in use, by one trial or as many as take so many runs; whether one was found.
@@ -135,12 +138,16 @@ class _Search:
             return True
         asked = [place for place, answer in enumerate(known) if answer is None]
         if not asked or self._spent:
+            self.short |= bool(asked)
             return False
         slack = self._stage.slack([joined[place] for place in asked])
         chance = self._chances.of(slack)
         before = self._stage.left
         for at in np.lexsort((-slack, -chance)):
-            if chance[at] < LEAST or before - self._stage.left > runs_max:
+            if chance[at] < LEAST:
+                break
+            if self._spent or before - self._stage.left > runs_max:
+                self.short = True
                 break
             if self._try(joined[asked[at]], float(slack[at])):
                 self.drives[asked[at]] = joined[asked[at]]

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Trials on a drive that is set aside: the stage of :mod:`linnet.place.rehearse`, which learns from what it runs.
 
-A mix runs in several *windows*, in each of which the tenants offer other I/Os, until a tenant is sure to have less than
-was promised. It holds if every tenant is sure to have it. Sure is GUARD standard errors of the mean over windows: a
-packing that fits the bursts of one window breaks promises in the next.
+A mix runs in several *windows*, in each of which the tenants offer other I/Os: a packing that fits the bursts of one
+window breaks promises in the next. It holds if every tenant has what was promised on the mean over the windows in which
+it has I/O, with confidence SURE by Student's t. One that has I/O in a single window must have it there. A mix is given
+up when a tenant is DOUBT standard errors below.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -19,7 +19,10 @@ from linnet.place.moments import Floats
 from linnet.place.rehearse import Mix
 from linnet.place.share_forest import Runs, ShareForest
 
-GUARD = 2.0
+SURE = 0.95
+DOUBT = 2.0
+TOLERANCE = 0.001
+"""A share lost that is no interference: an I/O that completes just after the end of a run."""
 REFIT = 20
 """Trials after which the forest is fitted anew."""
 
@@ -61,7 +64,8 @@ class Trials:
         """Slacks of the runs that the forest was fitted to, as if it had not been, and whether each held."""
         slack = _least(self._forest.held_out(self._known) - self._promised, self._known.run)
         held = _least(self._known.shares - self._promised, self._known.run) >= 0
-        return [*zip(slack.tolist(), held.tolist(), strict=True)]
+        # A metric that few tenants have may be missing where a forest learned.
+        return [(one, kept) for one, kept in zip(slack.tolist(), held.tolist(), strict=True) if np.isfinite(one)]
 
     def slack(self, mixes: Sequence[Mix]) -> Floats:
         """How far the tenant of which least is left is predicted to be above its promise."""
@@ -75,14 +79,12 @@ class Trials:
             return None
         shares: list[Floats] = []
         for window in self._windows:
-            # Who has nothing to do in a window loses nothing.
-            shares.append(np.nan_to_num(self._source.share(mix, window), nan=1.0))
+            shares.append(self._source.share(mix, window))
             if self._hopeless(np.stack(shares)):
                 break
         self.runs += len(shares)
-        mean = np.mean(shares, axis=0)
-        held = len(shares) == len(self._windows) and bool((mean - self._sure(np.stack(shares)) >= self._promised).all())
-        self._tried[mix] = np.where(self._source.uses[sorted(mix)], mean, np.nan)
+        held = len(shares) == len(self._windows) and self._safe(np.stack(shares))
+        self._tried[mix] = _summary(np.stack(shares))[0]
         if len(self._tried) % REFIT == 0:
             self._learn()
         return held
@@ -93,14 +95,30 @@ class Trials:
 
     def _hopeless(self, shares: Floats) -> bool:
         """Whether more windows will not help, of shares [windows, m, k]: after one, who loses twice what it may."""
-        sure = self._sure(shares) if len(shares) > 1 else 1 - self._promised
-        return bool((shares.mean(axis=0) + sure < self._promised).any())
+        mean, error, count = _summary(shares)
+        doubt = np.where(count > 1, DOUBT * error, 1 - self._promised)
+        return bool((mean + doubt < self._promised).any())
 
-    @staticmethod
-    def _sure(shares: Floats) -> Floats:
-        if len(shares) == 1:
-            return np.zeros(shares.shape[1:])
-        return np.asarray(GUARD * shares.std(axis=0, ddof=1) / math.sqrt(len(shares)))
+    def _safe(self, shares: Floats) -> bool:
+        from scipy.stats import t
+
+        mean, error, count = _summary(shares)
+        sure = np.where(count > 1, t.ppf(SURE, np.maximum(count - 1, 1)) * error, 0.0)
+        return not bool((mean - sure < self._promised).any())
+
+
+def _summary(shares: Floats) -> tuple[Floats, Floats, Floats]:
+    """Means over the windows with I/O, their standard errors, and the count of these windows, each [m, k].
+
+    NaN is the mean of no window.
+    """
+    there = ~np.isnan(shares)
+    count = there.sum(axis=0)
+    some = np.maximum(count, 1)
+    mean = np.where(there, shares, 0.0).sum(axis=0) / some
+    squares = np.where(there, shares - mean, 0.0) ** 2
+    error = np.sqrt(squares.sum(axis=0) / np.maximum(count - 1, 1) / some)
+    return np.where(count > 0, mean, np.nan), error, count.astype(np.float64)
 
 
 def _least(slack: Floats, run: NDArray[np.intp]) -> Floats:

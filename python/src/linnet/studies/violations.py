@@ -2,7 +2,8 @@
 """Promises that placements really break when their mixes run on the SSD model.
 
 The workloads are those of ``linnet place label``. Every placer sees profiles and outcomes of as many co-location runs:
-of random mixes, or half of them of mixes that placements sought (``sought``), or of trials (``rehearse``). Then each
+of random mixes, or half of them of mixes that placements sought (``sought``), or most of them trials (``rehearse``);
+what drives show before tenants are moved comes on top. Then each
 drive of its placement is run, and tenants count as violated whose bandwidth falls short of what they have alone by more
 than they were promised.
 
@@ -23,13 +24,13 @@ from linnet.place.allocate import Allocator, Policy, Settings
 from linnet.place.rehearse import Mix, rehearse
 from linnet.place.share_forest import ShareForest
 from linnet.place.sheet import SheetModel
-from linnet.place.trials import Trials
+from linnet.place.trials import TOLERANCE, Trials
 from linnet.place.words import Drive, Interference, Prediction, Profile
 from linnet.studies.packing_bound import cover
 from linnet.studies.place_baselines import Forest
 from linnet.studies.placers import METRICS, forests, place_all, sets_of
 from linnet.studies.violations_mixes import JUDGED, Mixes
-from linnet.studies.violations_models import TOLERANCE, ByLoad, Guarded, Worst
+from linnet.studies.violations_models import ByLoad, Guarded, Worst
 
 TENANTS_MAX = 16
 """Tenants of a run, and of a drive."""
@@ -101,6 +102,8 @@ def sought(mixes: Mixes, slos: Sequence[float], count: int, stage: Callable[[str
             if not new:
                 # Nothing is placed together: random mixes are as good.
                 new = [one for one in mixes.drawn(2 * count) if one not in found]
+            if not new:
+                return found
             found += [new[i] for i in chance.permutation(len(new))[: want - len(found)]]
     return found
 

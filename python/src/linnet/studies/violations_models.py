@@ -15,11 +15,10 @@ from linnet.place.batch import ByAggregate
 from linnet.place.moments import Floats
 from linnet.place.share_forest import Runs, ShareForest
 from linnet.place.sheet import SheetModel
+from linnet.place.trials import TOLERANCE
 from linnet.place.words import Drive
 from linnet.studies.placers import METRICS
 
-TOLERANCE = 0.001
-"""An I/O that completes just after the end of a run is not interference."""
 MARGINS = np.arange(0.0, 0.5, 0.005)
 
 
