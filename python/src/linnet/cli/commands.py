@@ -205,7 +205,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "plan": (
             "linnet.cli.place_plan:plan_command",
-            "Plan which recorded tenants share a drive, by trials on the SSD model.",
+            "Plan which recorded tenants share a drive: mixes are run on the SSD model before they are put together.",
         ),
         "serve": (
             "linnet.cli.place_service:serve_command",

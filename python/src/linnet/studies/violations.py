@@ -42,6 +42,8 @@ SOUGHT_ROUNDS = 4
 """Rounds of mixes that placements sought, each by what was learned until then."""
 REHEARSED = range(6, 12)
 """Windows of trials."""
+ELSEWHERE = range(50, 55)
+"""Windows that the placer which knows the truth has not seen."""
 WATCHED = 12
 """First window in which drives run before tenants are moved; each round has as many as the judge."""
 
@@ -187,7 +189,8 @@ def rows_of(
         for policy, order in (("first-fit", given), ("best-fit", heavy)):
             stage(f"{slo:g} %: the truth known, {policy}")
             packings.append([*sets_of(place(mixes, truth, slo, policy, order)).values()])
-            yield row(f"the truth known, {policy.replace('-', ' ')}", packings[-1])
+            elsewhere = sum(map(len, mixes.violated(packings[-1], slo, ELSEWHERE)))
+            yield row(f"the truth known, {policy.replace('-', ' ')}", packings[-1]) | {"violated_elsewhere": elsewhere}
         stage(f"{slo:g} %: CP-SAT")
         allowed = [one for packing in packings for one in packing]
         best = cover(len(mixes.library), allowed, seconds, start=sorted(packings, key=len)[0])
