@@ -64,7 +64,8 @@ def test_moves_mend_a_placement_that_promises_too_much(mixes: Mixes, monkeypatch
     assert sorted(i for one in sets for i in one) == list(range(16)), "nobody is lost on the way"
 
 
-def test_sought_mixes_lie_nearer_to_a_promise_than_random_ones(mixes: Mixes) -> None:
+def test_sought_mixes_lie_nearer_to_a_promise_than_random_ones(mixes: Mixes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_forest, "TREES", 20)
     found = sought(mixes, [10.0], 40, lambda text: None)
     assert len(found) == len(set(found)) == 40
     assert found[:20] == mixes.drawn(20), "half of the runs are of random mixes"
@@ -83,7 +84,8 @@ def test_runs_are_kept(mixes: Mixes, tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 4, "the mix, and each of its tenants alone"
 
 
-def test_every_placer_has_a_row(mixes: Mixes) -> None:
+def test_every_placer_has_a_row(mixes: Mixes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_forest, "TREES", 20)
     rows = [*rows_of(mixes, [10.0], 30, 2.0, lambda text: None)]
     by_name = {row["placer"]: row for row in rows}
     assert by_name["the truth known, CP-SAT"]["violated"] == 0
