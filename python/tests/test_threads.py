@@ -11,7 +11,7 @@ def test_every_piece_is_worked_on_with_what_is_shared() -> None:
     before = threading.active_count()
     assert dict(Threads(3).map(lambda shared, piece: shared * piece, 7, range(50))) == {k: 7 * k for k in range(50)}
     assert not list(Threads(3).map(lambda _, piece: piece, None, []))
-    assert threading.active_count() == before
+    assert threading.active_count() <= before, "none is left; one of an earlier test may end meanwhile"
 
 
 def test_a_piece_that_fails_loses_nothing_that_was_begun() -> None:
