@@ -67,6 +67,8 @@ def test_a_mix_that_is_far_below_is_given_up_at_once() -> None:
     assert stage.holds(PAIR) is False and source.asked == [0] and stage.runs == 1
     source = Table([0.85, 0.85, 1.0, 1.0], [0.9] * 4)
     assert trials(source).holds(PAIR) is False and source.asked == [0, 1], "no doubt is left after two"
+    source = Table([0.84, 0.86, 1.0, 1.0], [0.9] * 4)
+    assert trials(source).holds(PAIR) is False and source.asked == [0, 1], "five standard errors below"
 
 
 def test_who_has_nothing_to_do_in_a_window_loses_nothing() -> None:
@@ -79,6 +81,7 @@ def test_idle_windows_do_not_outweigh_a_busy_one() -> None:
         "what it has once is too little"
     )
     assert trials(Table([np.nan, np.nan, np.nan, 0.95], [0.9] * 4)).holds(PAIR) is True
+    assert trials(Table([np.nan, np.nan, np.nan, 0.89], [0.9] * 4)).holds(PAIR) is False, "three idle ones would do"
 
 
 def test_no_trial_is_begun_that_cannot_be_finished() -> None:

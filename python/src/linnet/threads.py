@@ -78,10 +78,15 @@ class Threads:
         if failed:
             raise failed
 
-    def in_order(self, work: Callable[[P], R], pieces: Sequence[P]) -> list[R]:
-        """``work(piece)`` for all pieces, in their order."""
+    def in_order(
+        self, work: Callable[[P], R], pieces: Sequence[P], progress: Callable[[int], None] = lambda done: None
+    ) -> list[R]:
+        """``work(piece)`` for all pieces, in their order. ``progress`` is told how many are done."""
+        found: dict[int, R] = {}
         with closing(self.map(lambda _, piece: work(piece), None, pieces)) as made:
-            found = dict(made)
+            for index, result in made:
+                found[index] = result
+                progress(len(found))
         return [found[index] for index in range(len(pieces))]
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -97,13 +96,7 @@ def label(
     )
     try:
         with Bars() as bars:
-            steps: dict[str, Callable[[int], None]] = {}
-
-            def progress(stage: str, done: int, total: int) -> None:
-                if stage not in steps:
-                    steps[stage] = bars.stage(stage, total)
-                steps[stage](done)
-
+            progress = bars.by_stage()
             library = labeller.library(progress)
             made = labeller.runs(library, progress)
         with whole_file(out) as file:

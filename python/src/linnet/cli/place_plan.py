@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from linnet._native import Trace
-from linnet.cli.options import AsJson, Format, Seed
+from linnet.cli.options import AsJson, Format, Lenient, Seed, load_all
 from linnet.cli.output import Bars, console, print_json, table, warn
 from linnet.cli.place_service import parse_slo
 from linnet.extras import require
@@ -35,7 +33,7 @@ def plan_command(
     runs: Annotated[int, typer.Option(help="Runs of mixes at most.", min=8, max=1_000_000)] = 1000,
     depth: Annotated[int, typer.Option(help="Outstanding I/Os of a tenant at most.", min=1, max=4096)] = 64,
     format: Format = None,
-    lenient: Annotated[bool, typer.Option("--lenient", help="Leave out invalid records.")] = False,
+    lenient: Lenient = False,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
@@ -60,28 +58,14 @@ def plan_command(
         raise typer.BadParameter("one promise for each metric", param_hint="--slo")
     cut = Windows(seconds, windows)
     with Bars() as bars:
-        read = []
-        for path in traces:
-            step = bars.stage(f"reading {path.name}", max(1, path.stat().st_size if path.is_file() else 1))
-            trace = Trace.read(path, format, lenient, lambda done, _, step=step: step(done))  # type: ignore[misc]
-            for text in trace.warnings:
-                warn(f"{path}: {text}")
-            read.append(trace)
-        longest_s = max(trace.stat()["duration_s"] for trace in read)
-        if longest_s > 2 * cut.count * seconds:
-            warn(
-                f"of each trace the first {cut.count * seconds:g} s count, and the longest has {longest_s:,.0f} s; "
-                "give more --windows or --seconds for more of it"
-            )
+        read = load_all(traces, format, bars, lenient=lenient)
         tenants = Tenants(read, drive, [one.metric for one in slos], cut, depth, seed)
-        steps: dict[str, Callable[[int], None]] = {}
-
-        def progress(stage: str, done: int, total: int) -> None:
-            if stage not in steps:
-                steps[stage] = bars.stage(stage, total)
-            steps[stage](done)
-
-        found = plan(tenants, slos, cut, runs, seed, progress)
+        if tenants.longest_s > 2 * cut.count * seconds:
+            warn(
+                f"of each trace the first {cut.count * seconds:g} s count, and the longest has "
+                f"{tenants.longest_s:,.0f} s; give more --windows or --seconds for more of it"
+            )
+        found = plan(tenants, slos, cut, runs, seed, bars.by_stage())
     if found.short:
         warn("some tenants have a drive of their own because runs were short; give more --runs")
     for column, one in enumerate(slos):

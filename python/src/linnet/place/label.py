@@ -41,6 +41,9 @@ from linnet.place.words import FEATURES, METRICS
 from linnet.place.workers import Work, Workers
 from linnet.threads import Threads
 
+TENANTS_MAX = 16
+"""Tenants that the model runs on one drive."""
+
 PEAKS = {"nvme": 3e9, "sata": 4e8}
 """Bandwidth of mixed I/O that loads are drawn for, bytes per second (Table 1 of the gray-box paper)."""
 
@@ -62,7 +65,7 @@ class Plan:
     drive: str = "nvme"
     """nvme, sata, or a preset or parameter file of the SSD model's timeline engine."""
     runs: int = 1000
-    tenants: tuple[int, int] = (2, 16)
+    tenants: tuple[int, int] = (2, TENANTS_MAX)
     workloads: int = 200
     """Workloads in the library."""
     share: tuple[float, float] = (0.005, 0.2)
@@ -80,8 +83,8 @@ class Plan:
     def check(self) -> None:
         """Raise TenantError for a plan that cannot be made."""
         low, high = self.tenants
-        if not 1 <= low <= high <= 16:
-            raise TenantError(f"tenants {low}-{high}: give 1 to 16, the least first")
+        if not 1 <= low <= high <= TENANTS_MAX:
+            raise TenantError(f"tenants {low}-{high}: give 1 to {TENANTS_MAX}, the least first")
         if self.workloads < high:
             raise TenantError(f"{self.workloads} workloads for runs of {high} tenants; give at least {high}")
         if not 0 < self.share[0] <= self.share[1] <= 10:

@@ -9,13 +9,12 @@ bursts coincide as they were recorded only where recordings began at the same ti
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 
 from linnet._native import SharedDrive, TenantError, Trace, profile_trace
-from linnet.place.label import Progress
+from linnet.place.label import TENANTS_MAX, Progress
 from linnet.place.moments import BANDWIDTH, Floats
 from linnet.place.rehearse import Mix, rehearse
 from linnet.place.share_forest import Runs, ShareForest
@@ -24,8 +23,6 @@ from linnet.place.trials import TOLERANCE, Trials
 from linnet.place.words import METRICS
 from linnet.threads import Threads
 
-TENANTS_MAX = 16
-"""Tenants that the model runs on one drive."""
 FOREST_SHARE, MIXES_PER_TENANT = 4, 5
 """Random mixes take one in FOREST_SHARE of the runs, and there are at most so many for each tenant."""
 WARM_SHARE = 0.1
@@ -77,25 +74,27 @@ class Tenants:
         self._columns = [METRICS.index(metric) for metric in metrics]
         self._at_least = np.array(["_bandwidth_" in metric for metric in metrics])
         self._parts: list[list[Trace]] = []
+        self.longest_s = 0.0
         self._alone: dict[tuple[int, int], Floats] = {}
         features = []
         for trace in traces:
-            length_ns = round(windows.count * windows.seconds * 1e9)
-            arrive_ns = trace.columns()["arrive_ns"]
-            if not len(arrive_ns) or int(arrive_ns[-1]) < length_ns * (windows.count - 1) / windows.count:
-                lasts = f"{int(arrive_ns[-1]) / 1e9:.3g} s" if len(arrive_ns) else "nothing"
+            last_s = _last_ns(trace) / 1e9
+            # What the judge sees teaches nothing.
+            before_s = (windows.count - 1) * windows.seconds
+            if last_s < before_s:
+                lasts = f"{last_s:.3g} s" if len(trace) else "nothing"
                 raise TenantError(
                     f"{trace.name}: the trace has {lasts}, and {windows.count} windows of {windows.seconds:g} s are "
                     "asked for; give a longer trace, fewer --windows or --seconds"
                 )
-            whole = trace.split_at(length_ns)[0]
-            # What the judge sees teaches nothing.
-            before_s = (windows.count - 1) * windows.seconds
-            profiles = profile_trace(whole.split_at(round(before_s * 1e9))[0], end_s=before_s)
+            self.longest_s = max(self.longest_s, last_s)
+            profiles = profile_trace(trace.split_at(round(before_s * 1e9))[0], end_s=before_s)
             if len(profiles) > 1:
                 raise TenantError(f"{trace.name}: the trace has {len(profiles)} tenants; give a trace for each")
             features.append(profiles[0][1].features)
-            self._parts.append([_window(whole, i, windows.seconds) for i in range(windows.count)])
+            self._parts.append(_cut(trace, windows))
+        measured_ns = round(WARM_SHARE * windows.seconds * 1e9)
+        self._busy = [[_last_ns(part) >= measured_ns for part in parts] for parts in self._parts]
         self.features = np.array(features)
         self.loads = self.features[:, BANDWIDTH].sum(axis=1)
         self.uses = np.zeros((len(traces), len(metrics)), np.bool_)
@@ -103,11 +102,10 @@ class Tenants:
     def measure_alone(self, progress: Callable[[int], None]) -> None:
         """Run every tenant alone in every window, which what mixes see is compared with."""
         pieces = [(i, window) for i in range(len(self._parts)) for window in range(self._windows.count)]
-        with closing(Threads().map(lambda _, one: self._run([one[0]], one[1]), None, pieces)) as made:
-            for done, (index, seen) in enumerate(made):
-                self._alone[pieces[index]] = seen[0]
-                self.uses[pieces[index][0]] |= seen[0] > 0
-                progress(done + 1)
+        found = Threads().in_order(lambda one: self._run([one[0]], one[1])[0], pieces, progress)
+        for (tenant, window), seen in zip(pieces, found, strict=True):
+            self._alone[tenant, window] = seen
+            self.uses[tenant] |= seen > 0
 
     def share(self, mix: Mix, window: int) -> Floats:
         """What neighbours leave of bandwidths, and of the inverse of latencies, [m, k]."""
@@ -125,20 +123,28 @@ class Tenants:
     def _run(self, members: Sequence[int], window: int) -> Floats:
         """Metrics of members in a window, [m, k]; NaN for one that has no I/O then."""
         seconds = self._windows.seconds
-        begun = round(WARM_SHARE * seconds * 1e9)
-        parts = [self._parts[i][window] for i in members]
-        busy = [j for j, part in enumerate(parts) if len(part) and int(part.columns()["arrive_ns"][-1]) >= begun]
+        busy = [place for place, i in enumerate(members) if self._busy[i][window]]
         seen = np.full((len(members), len(self._columns)), np.nan)
         if busy:
-            rows = self._drive.run([(parts[j], self._depth) for j in busy], WARM_SHARE * seconds, seconds)
+            offered = [(self._parts[members[place]][window], self._depth) for place in busy]
+            rows = self._drive.run(offered, WARM_SHARE * seconds, seconds)
             seen[busy] = np.array(rows)[:, self._columns]
         return seen
 
 
-def _window(trace: Trace, index: int, seconds: float) -> Trace:
-    begin, end = (round(edge * seconds * 1e9) for edge in (index, index + 1))
-    upto = trace.split_at(end)[0]
-    return upto.split_at(begin)[1] if begin else upto
+def _last_ns(trace: Trace) -> int:
+    """The last arrival; below 0 for a trace without I/O."""
+    arrive_ns = trace.columns()["arrive_ns"]
+    return int(arrive_ns[-1]) if len(arrive_ns) else -1
+
+
+def _cut(trace: Trace, windows: Windows) -> list[Trace]:
+    """The windows of a trace, each from 0."""
+    parts = []
+    for _ in range(windows.count):
+        part, trace = trace.split_at(round(windows.seconds * 1e9))
+        parts.append(part)
+    return parts
 
 
 def plan(tenants: Tenants, slos: Sequence[Slo], windows: Windows, runs: int, seed: int, progress: Progress) -> Planned:
@@ -155,11 +161,9 @@ def plan(tenants: Tenants, slos: Sequence[Slo], windows: Windows, runs: int, see
     ]
     # Few tenants make few mixes.
     drawn = list(dict.fromkeys(drawn))
-    shares: list[Floats] = [np.zeros(0)] * len(drawn)
-    with closing(Threads().map(lambda _, mix: tenants.share(mix, 0), None, drawn)) as made:
-        for done, (index, share) in enumerate(made):
-            shares[index] = share
-            progress("running random mixes", done + 1, len(drawn))
+    shares = Threads().in_order(
+        lambda mix: tenants.share(mix, 0), drawn, lambda done: progress("running random mixes", done, len(drawn))
+    )
     known = Runs.of(tenants.features, drawn, shares)
     promised = np.array([_promised(slo) for slo in slos])
     forest = ShareForest(None, [slo.metric for slo in slos], known)
@@ -185,6 +189,5 @@ def plan(tenants: Tenants, slos: Sequence[Slo], windows: Windows, runs: int, see
 
 def _promised(slo: Slo) -> float:
     """The share that an SLO of a degradation leaves of what a tenant has alone."""
-    assert slo.degradation_percent is not None
-    change = slo.degradation_percent / 100
-    return (1 - change if slo.at_least else 1 / (1 + change)) - TOLERANCE
+    limit = slo.limit(1.0)
+    return (limit if slo.at_least else 1 / limit) - TOLERANCE

@@ -176,7 +176,7 @@ class _Search:
         return None
 
     def _try(self, mix: Mix, slack: float) -> bool:
-        held = None if self._spent else self._stage.holds(mix)
+        held = self._stage.holds(mix)
         if held is None:
             self._spent = True
             return False

@@ -76,7 +76,7 @@ class ShareForest:
         self._forests = self._fit(runs)
 
     def learn(self, runs: Runs) -> None:
-        """Learn anew from these runs."""
+        """Learn from these runs in the place of those before."""
         self._forests = self._fit(runs)
 
     def shares(self, own: Floats, others: Floats) -> Floats:

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from linnet.place.moments import Floats
 from linnet.place.rehearse import Mix
-from linnet.place.share_forest import Runs, ShareForest
+from linnet.place.share_forest import Runs
 
 SURE = 0.95
 DOUBT = 2.0
 TOLERANCE = 0.001
 """A share lost that is no interference: an I/O that completes just after the end of a run."""
 REFIT = 20
-"""Trials after which the forest is fitted anew."""
+"""Trials from one fit of the forest to the next."""
 
 
 class Source(Protocol):
@@ -40,18 +40,34 @@ class Source(Protocol):
         ...
 
 
+class Learner(Protocol):
+    """Predicts shares from runs, as :class:`linnet.place.share_forest.ShareForest` does."""
+
+    def learn(self, runs: Runs) -> None:
+        """Learn from these runs in the place of those before."""
+        ...
+
+    def shares(self, own: Floats, others: Floats) -> Floats:
+        """Predicted shares, [n, k]."""
+        ...
+
+    def held_out(self, runs: Runs) -> Floats:
+        """The shares [n, k] of runs, predicted as if they had not been learned from."""
+        ...
+
+
 class Trials:
     """The stage: what is known of mixes, and trials of more."""
 
     def __init__(
-        self, source: Source, promised: Floats, windows: Sequence[int], runs_max: int, forest: ShareForest, runs: Runs
+        self, source: Source, promised: Floats, windows: Sequence[int], runs_max: int, learner: Learner, runs: Runs
     ) -> None:
         """Every tenant is promised the shares ``promised`` [k] of its metrics alone.
 
-        ``forest`` was fitted to ``runs``; ``runs_max`` bounds the windows that trials run in.
+        ``learner`` has learned from ``runs``; ``runs_max`` bounds the windows that trials run in.
         """
         self._source, self._promised, self._windows, self._runs_max = source, promised, windows, runs_max
-        self._forest, self._known = forest, runs
+        self._learner, self._known = learner, runs
         self._tried: dict[Mix, Floats] = {}
         self.runs = 0
 
@@ -61,8 +77,8 @@ class Trials:
         return self._runs_max - self.runs
 
     def seen(self) -> list[tuple[float, bool]]:
-        """Slacks of the runs that the forest was fitted to, as if it had not been, and whether each held."""
-        slack = _least(self._forest.held_out(self._known) - self._promised, self._known.run)
+        """Slacks of the runs that were learned from, as if they had not been, and whether each held."""
+        slack = _least(self._learner.held_out(self._known) - self._promised, self._known.run)
         held = _least(self._known.shares - self._promised, self._known.run) >= 0
         # A metric that few tenants have may be missing where a forest learned.
         return [(one, kept) for one, kept in zip(slack.tolist(), held.tolist(), strict=True) if np.isfinite(one)]
@@ -71,7 +87,7 @@ class Trials:
         """How far the tenant of which least is left is predicted to be above its promise."""
         uses = [np.where(self._source.uses[sorted(mix)], 0.0, np.nan) for mix in mixes]
         asked = Runs.of(self._source.features, mixes, uses)
-        return _least(self._forest.shares(asked.own, asked.others) + asked.shares - self._promised, asked.run)
+        return _least(self._learner.shares(asked.own, asked.others) + asked.shares - self._promised, asked.run)
 
     def holds(self, mix: Mix) -> bool | None:
         """Run a mix; nothing where the runs that are left do not suffice for all windows."""
@@ -91,7 +107,7 @@ class Trials:
 
     def _learn(self) -> None:
         tried = Runs.of(self._source.features, [*self._tried], [*self._tried.values()])
-        self._forest.learn(Runs.joined([self._known, tried]))
+        self._learner.learn(Runs.joined([self._known, tried]))
 
     def _hopeless(self, shares: Floats) -> bool:
         """Whether more windows will not help, of shares [windows, m, k]: after one, who loses twice what it may."""

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from linnet.place.allocate import Allocator, Policy, Settings
+from linnet.place.label import TENANTS_MAX
 from linnet.place.rehearse import Mix, rehearse
 from linnet.place.share_forest import ShareForest
 from linnet.place.sheet import SheetModel
@@ -32,8 +33,6 @@ from linnet.studies.placers import METRICS, forests, place_all, sets_of
 from linnet.studies.violations_mixes import JUDGED, Mixes
 from linnet.studies.violations_models import ByLoad, Guarded, Worst
 
-TENANTS_MAX = 16
-"""Tenants of a run, and of a drive."""
 ALLOWED, TRIED = 0.01, 0.1
 """Shares of violated tenants that ``linnet`` sets its margin for: to leave tenants there, and to move them later."""
 ROUNDS = 4
@@ -145,6 +144,7 @@ def rows_of(
     sought_forest.fit(near.own, near.others, near.shares)
     fitted["gray-box forest, sought mixes"] = sought_forest
     ours, ablated, truth = Guarded(mixes.drive, near), Guarded(mixes.drive, learned), Truth(mixes)
+    known = mixes.runs(mixes.drawn(runs // 4))
     given = range(len(mixes.library))
     loads = SheetModel().load(mixes.drive, mixes.features)
     heavy = np.argsort(-loads, kind="stable").tolist()
@@ -178,11 +178,9 @@ def rows_of(
             yield row(f"{name}, moved", [*sets_of(allocator).values()], moves)
         for name, by_model in (("linnet, trials", True), ("trials by load", False)):
             stage(f"{slo:g} %: {name}")
-            known = mixes.runs(mixes.drawn(runs // 4))
-            kind = ShareForest if by_model else ByLoad
-            forest = kind(mixes.drive, METRICS, known)
+            learner = ShareForest(mixes.drive, METRICS, known) if by_model else ByLoad(mixes.drive)
             promised = np.full(len(METRICS), 1 - slo / 100 - TOLERANCE)
-            trials = Trials(mixes, promised, REHEARSED, runs - runs // 4, forest, known)
+            trials = Trials(mixes, promised, REHEARSED, runs - runs // 4, learner, known)
             found = rehearse(heavy, loads, trials, trials.seen(), TENANTS_MAX)
             yield row(name, found.drives) | {"trials": found.trials, "trial_runs": trials.runs}
         packings = []

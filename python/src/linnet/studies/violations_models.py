@@ -86,11 +86,10 @@ class Guarded(ByAggregate):
         return _bandwidths(own, share)
 
 
-class ByLoad(ShareForest):
+class ByLoad:
     """What trials are compared with: a mix is as safe as its load by the data sheet is small; nothing is learned."""
 
-    def __init__(self, drive: Drive, metrics: Sequence[str], runs: Runs) -> None:
-        del metrics, runs
+    def __init__(self, drive: Drive) -> None:
         self._loads = partial(SheetModel().load, drive)
 
     def learn(self, runs: Runs) -> None:

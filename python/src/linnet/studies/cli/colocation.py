@@ -103,13 +103,7 @@ def colocation_command(
 
 def _label(plan: Plan, keep: Path | None, workers: Workers, bars: Bars) -> Seen:
     labeller = Labeller(plan, None if keep is None else keep.with_name(keep.name + ".runs"), workers=workers)
-    steps = {}
-
-    def progress(stage: str, done: int, total: int) -> None:
-        if stage not in steps:
-            steps[stage] = bars.stage(f"{plan.drive}: {stage}", total)
-        steps[stage](done)
-
+    progress = bars.by_stage(f"{plan.drive}: ")
     try:
         library = labeller.library(progress)
         return seen_of(plan.drive, library, labeller.runs(library, progress))
