@@ -5,9 +5,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::iter::Peekable;
 
-use linnet_measure::quantile_unsorted;
-use linnet_ssd::{Cause, Mechanism, Params, Ssd};
+use linnet_ssd::{Params, Ssd};
 use linnet_types::{IoRecord, Nanos};
+
+use crate::outcome::{Completed, Meter, Outcome};
 
 /// The drives of the gray-box paper's Table 1, by name, as parameter files.
 pub const DRIVES: [(&str, &str); 2] =
@@ -53,63 +54,6 @@ const ALIKE: f64 = 0.05;
 /// The longest warm-up of [`Warm::Steady`].
 pub const WARM_MOST_NS: Nanos = 5_000_000_000;
 
-/// What a tenant saw of one operation, of the I/Os that completed after the warm-up and before the end.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Seen {
-    /// I/Os.
-    pub ios: u64,
-    /// Bytes per second.
-    pub bandwidth_mean: f64,
-    /// From submission to completion, microseconds. Like the percentiles NaN without I/Os: nothing was measured.
-    pub latency_mean_us: f64,
-    /// 90th percentile.
-    pub latency_p90_us: f64,
-    /// 95th percentile.
-    pub latency_p95_us: f64,
-    /// 99th percentile.
-    pub latency_p99_us: f64,
-    /// Parts of the mean latency, in microseconds: what each mechanism of the drive made an I/O wait. In the order of
-    /// [`Mechanism::ALL`].
-    pub wait_us_mean: [f64; Mechanism::ALL.len()],
-}
-
-impl Seen {
-    fn of(latencies: &mut [Nanos], bytes: u64, waits: &Cause, seconds: f64) -> Seen {
-        let count = latencies.len().max(1) as f64;
-        let sum: u128 = latencies.iter().map(|&ns| u128::from(ns)).sum();
-        let ios = latencies.len() as u64;
-        let us = |ns: f64| if ios == 0 { f64::NAN } else { ns / 1000.0 };
-        let mut at = |q| us(quantile_unsorted(latencies, q) as f64);
-        let (p90, p95, p99) = (at(0.9), at(0.95), at(0.99));
-        Seen {
-            ios,
-            bandwidth_mean: bytes as f64 / seconds,
-            latency_mean_us: us(sum as f64 / count),
-            latency_p90_us: p90,
-            latency_p95_us: p95,
-            latency_p99_us: p99,
-            wait_us_mean: Mechanism::ALL.map(|mechanism| waits.wait_ns(mechanism) as f64 / count / 1000.0),
-        }
-    }
-}
-
-/// What a tenant saw.
-#[derive(Clone, Debug, Default)]
-pub struct Outcome {
-    /// Reads, then writes.
-    pub ops: [Seen; 2],
-    /// Mean number of I/Os outstanding.
-    pub depth: f64,
-}
-
-impl Outcome {
-    /// Whether no I/O was outstanding at any time that was measured: nothing is known of the tenant. One whose I/Os
-    /// waited and did not complete is not idle.
-    pub fn is_idle(&self) -> bool {
-        self.depth == 0.0
-    }
-}
-
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Colocated {
@@ -121,25 +65,13 @@ pub struct Colocated {
     pub steady: bool,
 }
 
-/// An I/O that was submitted.
-struct Submitted {
-    now: Nanos,
-    done: Nanos,
-    op: usize,
-    size_bytes: u32,
-    cause: Cause,
-}
-
 struct State<I: Iterator<Item = IoRecord>> {
     ios: Peekable<I>,
     depth: usize,
     outstanding: BinaryHeap<Reverse<Nanos>>,
-    latencies: [Vec<Nanos>; 2],
-    bytes: [u64; 2],
-    waits: [Cause; 2],
-    busy_ns: u128,
+    meter: Meter,
     /// I/Os of the warm-up that are outstanding when it may end.
-    carried: Vec<Submitted>,
+    carried: Vec<Completed>,
 }
 
 impl<I: Iterator<Item = IoRecord>> State<I> {
@@ -148,10 +80,7 @@ impl<I: Iterator<Item = IoRecord>> State<I> {
             ios: tenant.ios.peekable(),
             depth: tenant.depth.max(1),
             outstanding: BinaryHeap::new(),
-            latencies: Default::default(),
-            bytes: [0; 2],
-            waits: Default::default(),
-            busy_ns: 0,
+            meter: Meter::default(),
             carried: Vec::new(),
         }
     }
@@ -166,15 +95,6 @@ impl<I: Iterator<Item = IoRecord>> State<I> {
             return Some(from);
         }
         self.outstanding.peek().map(|Reverse(done)| (*done).max(from))
-    }
-
-    fn count(&mut self, io: &Submitted, from_ns: Nanos, end_ns: Nanos) {
-        self.busy_ns += u128::from(io.done.min(end_ns).saturating_sub(io.now.max(from_ns)));
-        if io.done >= from_ns && io.done < end_ns {
-            self.latencies[io.op].push(io.done - io.now);
-            self.bytes[io.op] += u64::from(io.size_bytes);
-            self.waits[io.op].merge(&io.cause);
-        }
     }
 }
 
@@ -242,13 +162,13 @@ pub fn colocate<I: Iterator<Item = IoRecord>>(
                 seeks = false;
                 for state in &mut states {
                     for io in std::mem::take(&mut state.carried) {
-                        state.count(&io, from_ns, from_ns + measured_ns);
+                        state.meter.count(&io, from_ns, from_ns + measured_ns);
                     }
                 }
             } else {
                 from_ns += WINDOW_NS;
                 for state in &mut states {
-                    state.carried.retain(|io| io.done >= from_ns);
+                    state.carried.retain(|io| io.complete_ns >= from_ns);
                 }
             }
         }
@@ -265,25 +185,14 @@ pub fn colocate<I: Iterator<Item = IoRecord>>(
         request.offset_bytes = request.offset_bytes % space + t as u64 * space;
         let (done, cause) = drive.submit_explained(now, &request);
         state.outstanding.push(Reverse(done));
-        let io = Submitted { now, done, op: record.op as usize, size_bytes: record.size_bytes, cause };
+        let io = Completed { submit_ns: now, complete_ns: done, op: record.op, size_bytes: record.size_bytes, cause };
         if !seeks {
-            state.count(&io, from_ns, from_ns + measured_ns);
+            state.meter.count(&io, from_ns, from_ns + measured_ns);
         } else if done >= from_ns {
             state.carried.push(io);
         }
         queue.extend(state.due(now).map(|due| Reverse((due, t))));
     }
-    let seconds = measured_ns.max(1) as f64 / 1e9;
-    let outcome = |state: State<I>| {
-        let [mut reads, mut writes] = state.latencies;
-        let ([read, written], [read_waits, write_waits]) = (state.bytes, state.waits);
-        Outcome {
-            ops: [
-                Seen::of(&mut reads, read, &read_waits, seconds),
-                Seen::of(&mut writes, written, &write_waits, seconds),
-            ],
-            depth: state.busy_ns as f64 / (seconds * 1e9),
-        }
-    };
-    Some(Colocated { outcomes: states.into_iter().map(outcome).collect(), warm_ns: from_ns, steady })
+    let outcomes = states.into_iter().map(|state| state.meter.outcome(measured_ns)).collect();
+    Some(Colocated { outcomes, warm_ns: from_ns, steady })
 }

@@ -20,6 +20,7 @@ mod error;
 mod fio;
 mod history;
 mod load;
+mod outcome;
 mod phase;
 mod profile;
 mod profiler;
@@ -29,13 +30,12 @@ mod settle;
 mod signature;
 
 pub use aggregate::{Aggregate, Correlated, Independent};
-pub use colocate::{
-    Colocated, DRIVES, Outcome, Seen, TENANTS_MAX, Tenant, WARM_MOST_NS, Warm, colocate, drive, part_bytes,
-};
+pub use colocate::{Colocated, DRIVES, TENANTS_MAX, Tenant, WARM_MOST_NS, Warm, colocate, drive, part_bytes};
 pub use error::Error;
 pub use fio::declared;
 pub use history::{HISTORY_SLOTS, History};
 pub use load::{Load, Offer};
+pub use outcome::{Completed, Meter, Outcome, Seen};
 pub use phase::{Phase, phases};
 pub use profile::{DepthFrom, FEATURE_COUNT, FEATURES, GROUPS, Group, PER_GROUP, Profile, WindowStd};
 pub use profiler::{Options, Profiler, Tenants};
