@@ -29,11 +29,12 @@ MAY_USE = {
     "replay": {"types", "array"},
     "tune": {"types", "core", "measure", "files"},
     "tenant": {"types", "sim", "measure", "ssd"},
+    "staging": {"types", "measure", "tenant"},
     "study": {"types", "sim", "core", "measure", "array", "learn"},
     "bench": {"types", "sim", "core", "ssd"},
     "python": {
         *("types", "sim", "core", "trace", "ssd", "nbd", "array", "learn", "measure", "replay", "tune", "tenant"),
-        *("study", "bench", "files"),
+        *("staging", "study", "bench", "files"),
     },
 }
 # The laboratory, and the crates that may use it, in their tests and examples too.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from linnet._native import TenantError, TenantLoad, Trace
+from linnet._native import SharedDrive, TenantError, TenantLoad, Trace
 from linnet.cli import app
 from linnet.place import share_forest
 from linnet.place.plan import Tenants, Windows, plan
@@ -28,7 +28,7 @@ def reads(share: float, seed: int, seconds: float = 0.8) -> Trace:
 
 
 def tenants(traces: list[Trace], metrics: tuple[str, ...] = ("read_bandwidth_mean",)) -> Tenants:
-    made = Tenants(traces, "sata", metrics, CUT, 64, 0)
+    made = Tenants(traces, SharedDrive("sata", 0), metrics, CUT, 64)
     made.measure_alone(lambda done: None)
     return made
 
@@ -112,7 +112,9 @@ def test_the_command_prints_every_tenant_once(tmp_path: Path) -> None:
     assert "4 tenants on" in text.stdout and "4 of the 4 tenants with I/O there had what was promised" in text.stdout
 
 
-@pytest.mark.parametrize("slo", ["read_bandwidth_mean>=5", "read_latency_p50_us+5%", "nonsense"])
+@pytest.mark.parametrize(
+    "slo", ["read_bandwidth_mean>=5", "read_latency_p50_us+5%", "read_bandwidth_mean-5% at 90%", "nonsense"]
+)
 def test_promises_that_trials_cannot_judge_are_refused(tmp_path: Path, slo: str) -> None:
     done = CliRunner().invoke(app, ["place", "plan", str(tmp_path / "a.csv"), "--slo", slo])
     assert done.exit_code == 2

@@ -24,7 +24,7 @@ fn ns(seconds: f64) -> PyResult<Nanos> {
 
 /// What a tenant offers to a drive: a synthetic load, or a recorded one.
 #[pyclass(name = "TenantLoad", module = "linnet", frozen)]
-pub struct PyTenantLoad(Arc<dyn Offer + Send + Sync>);
+pub struct PyTenantLoad(pub(crate) Arc<dyn Offer + Send + Sync>);
 
 #[pymethods]
 impl PyTenantLoad {
@@ -130,7 +130,7 @@ fn checked_share(share: f64, peak_bytes_per_s: f64) -> PyResult<f64> {
 }
 
 /// Metrics of an outcome: those of reads, then of writes, then the mean depth.
-fn numbers(outcome: &Outcome) -> Vec<f64> {
+pub(crate) fn numbers(outcome: &Outcome) -> Vec<f64> {
     let of = |seen: &Seen| {
         [seen.bandwidth_mean, seen.latency_mean_us, seen.latency_p90_us, seen.latency_p95_us, seen.latency_p99_us]
     };
@@ -248,7 +248,7 @@ impl PySharedDrive {
 }
 
 /// Figures by their names.
-type Named = BTreeMap<&'static str, f64>;
+pub(crate) type Named = BTreeMap<&'static str, f64>;
 
 fn waits(seen: &Seen) -> Named {
     let named = Mechanism::ALL.iter().zip(seen.wait_us_mean).map(|(mechanism, us)| (mechanism.name(), us));
@@ -256,7 +256,7 @@ fn waits(seen: &Seen) -> Named {
 }
 
 /// The error for a tenant that did nothing while it was measured.
-fn unmeasured(tenant: usize, records: &[IoRecord], warm_s: f64, end_s: f64) -> PyErr {
+pub(crate) fn unmeasured(tenant: usize, records: &[IoRecord], warm_s: f64, end_s: f64) -> PyErr {
     let seconds = |ns: Nanos| ns as f64 / 1e9;
     let when = match (records.first(), records.last()) {
         (Some(first), Some(last)) => format!(
@@ -272,12 +272,12 @@ fn unmeasured(tenant: usize, records: &[IoRecord], warm_s: f64, end_s: f64) -> P
     ))
 }
 
-fn stopped(progress: Progress) -> PyErr {
+pub(crate) fn stopped(progress: Progress) -> PyErr {
     progress.error(PyKeyboardInterrupt::new_err("the run was stopped"))
 }
 
 /// Start and end of what is measured of a run of so many tenants.
-fn measured(tenants: usize, warm_s: f64, end_s: f64) -> PyResult<(Nanos, Nanos)> {
+pub(crate) fn measured(tenants: usize, warm_s: f64, end_s: f64) -> PyResult<(Nanos, Nanos)> {
     let (warm_ns, end_ns) = (ns(warm_s)?, ns(end_s)?);
     if tenants == 0 || tenants > TENANTS_MAX || warm_ns >= end_ns {
         return Err(PyValueError::new_err(format!(

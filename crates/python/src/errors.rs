@@ -56,3 +56,15 @@ pub fn policy(error: linnet_array::Error) -> PyErr {
 pub fn tenant(error: linnet_tenant::Error) -> PyErr {
     TenantError::new_err(error.to_string())
 }
+
+/// Converts an error of a drive that is set aside to a Python exception: of the system, the drive or the tenants.
+pub fn staging(error: linnet_staging::Error) -> PyErr {
+    use linnet_staging::Error as E;
+    match error {
+        E::Open { path, source } => file(std::path::Path::new(&path), source),
+        E::Writes { .. } | E::Large { .. } => TenantError::new_err(error.to_string()),
+        E::InUse { .. } | E::Kind { .. } | E::Small { .. } | E::Ring(_) | E::Io { .. } => {
+            DeviceError::new_err(error.to_string())
+        }
+    }
+}

@@ -20,6 +20,7 @@ mod replay;
 mod serve;
 mod setup;
 mod ssd;
+mod staging;
 mod study;
 mod sweep;
 mod tenant;
@@ -60,6 +61,8 @@ mod _native {
     use crate::serve::PyServer;
     #[pymodule_export]
     use crate::ssd::{PyDevice, PyDeviceRun, quantiles_ns, ssd_check};
+    #[pymodule_export]
+    use crate::staging::PyStagingDrive;
     #[pymodule_export]
     use crate::study::counterfactual::counterfactual;
     #[pymodule_export]

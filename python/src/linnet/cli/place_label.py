@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""``linnet place label``: co-location runs on modelled drives, as training data."""
+"""``linnet place label``: co-location runs, as training data."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from linnet.cli.options import AsJson, Ray, Sampled, Seed
 from linnet.cli.output import Bars, console, destination, print_json
+from linnet.cli.place_staging import Fill, Overwrite, Staging, drive_name, fill, warn_of_lateness
 from linnet.extras import require
 from linnet.files import whole_file
 from linnet.place.label import Labeller, Plan, summary, write_table
@@ -36,16 +37,23 @@ def label(
         ),
     ],
     drive: Annotated[
-        str, typer.Option(help="nvme or sata (Table 1 of the gray-box paper), a preset, or a parameter file.")
-    ] = "nvme",
+        str | None,
+        typer.Option(
+            help="nvme or sata (Table 1 of the gray-box paper), a preset, or a parameter file.", show_default="nvme"
+        ),
+    ] = None,
     runs: Annotated[int, typer.Option(help="Co-location runs.", min=1, max=1_000_000)] = 1000,
     tenants: Annotated[str, typer.Option(help="Tenants of a run.")] = "2-16",
     workloads: Annotated[int, typer.Option(help="Workloads that tenants are drawn from.", min=1, max=100_000)] = 200,
     trace: Sampled = None,
-    seconds: Annotated[float, typer.Option(help="Simulated length of a run, after the warm-up.")] = 1.0,
+    seconds: Annotated[float, typer.Option(help="Length of a run, after the warm-up.")] = 1.0,
     warm_s: Annotated[
         float | None,
-        typer.Option("--warm-seconds", help="Warm-up, which is not measured.", show_default="until steady"),
+        typer.Option(
+            "--warm-seconds",
+            help="Warm-up, which is not measured.",
+            show_default="until steady; 1 s on a real drive",
+        ),
     ] = None,
     peak: Annotated[
         float | None,
@@ -57,10 +65,13 @@ def label(
         typer.Option(help="File that keeps each run, so that the command can continue.", show_default="OUT.runs"),
     ] = None,
     ray: Ray = None,
+    staging: Staging = None,
+    overwrite: Overwrite = False,
+    fill_first: Fill = True,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """Run tenants together on a modelled drive: rows of profiles and of what each tenant saw.
+    """Run tenants together on a drive: rows of profiles and of what each tenant saw.
 
     Before a run is measured, its tenants overwrite their parts of the drive until write amplification is steady, which
     takes no simulated time, and run until the drive's reserve of free pages is steady, for 1 to 5 s. With
@@ -69,19 +80,28 @@ def label(
     With traces a workload is the beginning of a sample of ten seconds, at a bandwidth that is drawn as for synthetic
     workloads, repeated if it is shorter than a run; --seconds is the longest that is taken of a sample.
 
+    With --staging the drive is a real one, and a run takes as long as it lasts.
+
     A run that was made before, with the same engine, is taken from the cache; Ctrl-C loses no finished run.
 
     Example: [bold]linnet place label --drive sata --runs 2000 -o sata.parquet[/]
 
     Example: [bold]linnet place label --drive sata -t a.csv -t b.csv --seconds 2 --workloads 40 -o traces.csv[/]
+
+    Example: [bold]linnet place label --staging /dev/nvme1n1 --overwrite --peak 3e9 --runs 500 -o mine.parquet[/]
     """
     standard = str(out) == "-"
     if not standard and out.suffix not in (".csv", ".parquet"):
         raise typer.BadParameter(f"{out}: unknown ending; write .csv or .parquet", param_hint="--out")
     if out.suffix == ".parquet":
         require("arrow", "writing Parquet")
+    name = drive_name(drive, staging, overwrite)
+    if staging is not None:
+        if ray or (threads or 1) > 1:
+            raise typer.BadParameter("one run at a time, on this machine", param_hint="--staging")
+        threads = 1
     plan = Plan(
-        drive,
+        name,
         runs,
         _range(tenants, "--tenants"),
         workloads,
@@ -90,27 +110,32 @@ def label(
         seed=seed,
         peak=peak,
         traces=tuple(map(str, trace or [])),
+        staging=staging is not None,
+        overwrite=overwrite,
     )
     labeller = Labeller(
         plan, cache or (None if standard else out.with_name(out.name + ".runs")), workers=workers_of(ray, threads)
     )
     try:
         with Bars() as bars:
+            fill(labeller.drive, fill_first, bars)
             progress = bars.by_stage()
             library = labeller.library(progress)
             made = labeller.runs(library, progress)
+        warn_of_lateness(labeller.drive)
         with whole_file(out) as file:
-            count = write_table(file, drive, library, made, parquet=out.suffix == ".parquet")
-        told = summary(made) | ({} if warm_s is None else {"unsteady": None})
+            count = write_table(file, name, library, made, parquet=out.suffix == ".parquet")
+        sought = warm_s is None and staging is None
+        told = summary(made) | ({} if sought else {"unsteady": None})
     finally:
         labeller.cache.close()
     hits = labeller.cache.hits
     if json:
         print_json({"file": str(out), "rows": count, "runs": runs, "from_cache": hits, "seed": seed, **told})
         return
-    console.print(f"{out}: {count:,} rows of {runs:,} runs on {drive}; {hits:,} results were cached")
+    console.print(f"{out}: {count:,} rows of {runs:,} runs on {name}; {hits:,} results were cached")
     console.print(f"warm-up: {told['warm_s_median']:g} s at the median, {told['warm_s_max']:g} s at most", end="")
-    console.print("" if warm_s is not None else f"; {told['unsteady']:,} runs were not steady then")
+    console.print(f"; {told['unsteady']:,} runs were not steady then" if sought else "")
     if told["idle"]:
         console.print(
             f"{told['idle']:,} rows have no metrics: the tenant had no I/O outstanding while it was measured; give "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""``linnet place plan``: how few drives recorded tenants need, by trials on a modelled drive."""
+"""``linnet place plan``: how few drives recorded tenants need, by trials on a drive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import typer
 from linnet.cli.options import AsJson, Format, Lenient, Seed, load_all
 from linnet.cli.output import Bars, console, print_json, table, warn
 from linnet.cli.place_service import parse_slo
+from linnet.cli.place_staging import Fill, Overwrite, Staging, drive_name, fill, warn_of_lateness
 from linnet.extras import require
+from linnet.place.confidence import VALUE_PERCENT
 from linnet.place.words import METRICS
 
 SLOS = ("read_bandwidth_mean-10%", "write_bandwidth_mean-10%")
@@ -23,7 +25,10 @@ def plan_command(
     traces: Annotated[
         list[Path], typer.Argument(help="Traces of any known format, one tenant each.", show_default=False)
     ],
-    drive: Annotated[str, typer.Option(help="nvme, sata, a preset, or a parameter file of the SSD model.")] = "nvme",
+    drive: Annotated[
+        str | None,
+        typer.Option(help="nvme, sata, a preset, or a parameter file of the SSD model.", show_default="nvme"),
+    ] = None,
     slo: Annotated[
         list[str] | None,
         typer.Option(help="What neighbours may cost a tenant, METRIC-PERCENT% or METRIC+PERCENT%; may repeat."),
@@ -34,10 +39,15 @@ def plan_command(
     depth: Annotated[int, typer.Option(help="Outstanding I/Os of a tenant at most.", min=1, max=4096)] = 64,
     format: Format = None,
     lenient: Lenient = False,
+    staging: Staging = None,
+    overwrite: Overwrite = False,
+    fill_first: Fill = True,
     seed: Seed = 0,
     json: AsJson = False,
 ) -> None:
-    """Plan which recorded tenants share a drive: mixes are run on the SSD model before they are put together.
+    """Plan which recorded tenants share a drive: mixes are run before they are put together.
+
+    They are run on the SSD model, or with --staging on a real drive that is set aside, where a run takes --seconds.
 
     Tenants come one by one. A forest that learns from all runs says what is worth a trial, and a tenant joins a drive
     only where a trial has shown that all promises hold in several windows of the traces. In the end all drives run in a
@@ -45,27 +55,39 @@ def plan_command(
 
     Example: [bold]linnet place plan web.csv mail.csv backup.csv --drive sata[/]
 
+    Example: [bold]linnet place plan *.csv --staging /dev/nvme1n1 --overwrite --runs 400[/]
+
     Example: [bold]linnet place plan *.csv --slo 'read_latency_p99_us+50%' --slo 'read_bandwidth_mean-5%' --json[/]
     """
     require("place", "linnet place plan")
+    from linnet._native import SharedDrive, StagingDrive  # noqa: PLC0415
     from linnet.place.plan import Tenants, Windows, plan  # noqa: PLC0415
+    from linnet.place.trials import SURE  # noqa: PLC0415
 
+    name = drive_name(drive, staging, overwrite)
     slos = [parse_slo(text) for text in slo or SLOS]
     for one, text in zip(slos, slo or SLOS, strict=True):
         if one.degradation_percent is None or one.metric not in METRICS:
             raise typer.BadParameter(f"{text!r}: give a degradation of one of {', '.join(METRICS)}", param_hint="--slo")
+        if one.confidence_percent != VALUE_PERCENT:
+            raise typer.BadParameter(
+                f"{text!r}: a trial holds with {SURE:.0%} confidence; leave out the other", param_hint="--slo"
+            )
     if len({one.metric for one in slos}) < len(slos):
         raise typer.BadParameter("one promise for each metric", param_hint="--slo")
     cut = Windows(seconds, windows)
     with Bars() as bars:
         read = load_all(traces, format, bars, lenient=lenient)
-        tenants = Tenants(read, drive, [one.metric for one in slos], cut, depth, seed)
+        stage = SharedDrive(name, seed) if staging is None else StagingDrive(name, overwrite)
+        tenants = Tenants(read, stage, [one.metric for one in slos], cut, depth)
         if tenants.longest_s > 2 * cut.count * seconds:
             warn(
                 f"of each trace the first {cut.count * seconds:g} s count, and the longest has "
                 f"{tenants.longest_s:,.0f} s; give more --windows or --seconds for more of it"
             )
+        fill(stage, fill_first, bars)
         found = plan(tenants, slos, cut, runs, seed, bars.by_stage())
+    warn_of_lateness(stage)
     if found.short:
         warn("some tenants have a drive of their own because runs were short; give more --runs")
     for column, one in enumerate(slos):
@@ -76,7 +98,7 @@ def plan_command(
     if json:
         print_json(
             {
-                **{"drive": drive, "slos": [one.text() for one in slos], "seed": seed},
+                **{"drive": name, "slos": [one.text() for one in slos], "seed": seed},
                 "drives": [[names[i] for i in sorted(mix)] for mix in found.drives],
                 **{"trials": found.trials, "held": found.held, "runs": found.runs, "short_of_runs": found.short},
                 **{"judged": found.judged, "missed": missed},
@@ -89,8 +111,9 @@ def plan_command(
         [f"d{number}", ", ".join(names[i] for i in sorted(mix)), f"{tenants.loads[sorted(mix)].sum() / 1e6:.1f}"]
         for number, mix in enumerate(found.drives)
     ]
-    table(f"{len(names)} tenants on {len(found.drives)} drives", ["drive", "tenants", "MB/s"], rows, left=2)
-    console.print(f"{found.trials} trials, of which {found.held} held; {found.runs:,} runs on {drive}")
+    drives = f"{len(found.drives)} drive{'s' if len(found.drives) > 1 else ''}"
+    table(f"{len(names)} tenants on {drives}", ["drive", "tenants", "MB/s"], rows, left=2)
+    console.print(f"{found.trials} trials, of which {found.held} held; {found.runs:,} runs on {name}")
     kept = found.judged - len({i for i, _, _ in found.missed})
     console.print(
         f"in a window that no trial saw, {kept} of the {found.judged} tenants with I/O there had what was promised"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Co-location runs on modelled drives: what each of 2 to 16 tenants sees, beside the profiles of all. Training data.
+"""Co-location runs: what each of 2 to 16 tenants of a drive sees, beside the profiles of all. Training data.
 
 A library of workloads is drawn once: synthetic ones, or samples of recorded traces. Each is profiled from its offered
 I/Os and run alone; then runs put random members of the library on one drive together. Every run is kept in a cache by
@@ -7,7 +7,8 @@ its content, so that an interrupted command continues, and a longer one begins w
 
 A run is measured on a drive that is in a steady state under its tenants: they overwrite their parts until write
 amplification is steady, without time passing, and run until the drive's reserve of free pages is. A tenant that has no
-I/O outstanding while it is measured has no metrics: they are NaN, as are latencies of what did not complete.
+I/O outstanding while it is measured has no metrics: they are NaN, as are latencies of what did not complete. On a real
+drive (:mod:`linnet.place.staging`) nobody sees whether the state is steady.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ import numpy as np
 import numpy.typing as npt
 
 from linnet import _native
-from linnet._native import SharedDrive, TenantError, TenantLoad
+from linnet._native import SharedDrive, StagingDrive, TenantError, TenantLoad
 from linnet.place.samples import beginning, samples
+from linnet.place.staging import Stage
 from linnet.place.words import FEATURES, METRICS
 from linnet.place.workers import Work, Workers
 from linnet.threads import Threads
@@ -63,7 +65,7 @@ class Plan:
     """Which runs to make."""
 
     drive: str = "nvme"
-    """nvme, sata, or a preset or parameter file of the SSD model's timeline engine."""
+    """nvme, sata, or a preset or parameter file of the SSD model's timeline engine; the path of a ``staging`` drive."""
     runs: int = 1000
     tenants: tuple[int, int] = (2, TENANTS_MAX)
     workloads: int = 200
@@ -79,6 +81,10 @@ class Plan:
     """Bytes per second that the shares are of; that of the drive by default."""
     traces: tuple[str, ...] = ()
     """Files of which workloads are samples, at the drawn bandwidths; without, workloads are synthetic."""
+    staging: bool = False
+    """Run on a real drive that is set aside. It does not say when it is steady: the warm-up is a second by default."""
+    overwrite: bool = False
+    """Whether what is on it may be lost."""
 
     def check(self) -> None:
         """Raise TenantError for a plan that cannot be made."""
@@ -93,7 +99,7 @@ class Plan:
             raise TenantError(f"{self.seconds} s after {self.warm_s} s: give 0.01 to 3600 s after 0 to 3600 s")
         if self.peak is not None and not 0 < self.peak < float("inf"):
             raise TenantError(f"peak {self.peak:g}: give the drive's bandwidth in bytes per second, above 0")
-        if self.peak is None and self.drive not in PEAKS:
+        if self.peak is None and (self.staging or self.drive not in PEAKS):
             raise TenantError(f"drive {self.drive}: give its peak bandwidth; it is known for {', '.join(PEAKS)}")
 
 
@@ -224,7 +230,9 @@ class Drives:
     def __init__(self, plan: Plan) -> None:
         plan.check()
         self.plan = plan
-        self.drive = SharedDrive(plan.drive, plan.seed)
+        self.drive: Stage = (
+            StagingDrive(plan.drive, plan.overwrite) if plan.staging else SharedDrive(plan.drive, plan.seed)
+        )
         chance = random.Random(f"library {plan.seed}")
         peak = plan.peak or PEAKS[plan.drive]
         low, high = np.log(plan.share)
@@ -270,7 +278,7 @@ _DRIVES_LOCK = threading.Lock()
 
 
 def _drives_of(plan: Plan) -> Drives:
-    """Made once in each process: preconditioning a drive takes as long as many runs."""
+    """Made once in each process: preconditioning a drive takes as long as many runs, and a real one opens once."""
     with _DRIVES_LOCK:
         if plan not in _DRIVES:
             _DRIVES.clear()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A placement of recorded tenants, found by trials on a modelled drive.
+"""A placement of recorded tenants, found by trials on a drive: a modelled one, or a real one that is set aside.
 
 Each trace is a tenant that runs at its own rate. It is cut into windows of equal length: the first teaches the forest
 by random mixes, the last judges the placement, and trials run in those between. A trace begins with its first I/O, so
@@ -13,15 +13,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linnet._native import SharedDrive, TenantError, Trace, profile_trace
+from linnet._native import StagingDrive, TenantError, Trace, profile_trace
 from linnet.place.label import TENANTS_MAX, Progress
 from linnet.place.moments import BANDWIDTH, Floats
 from linnet.place.rehearse import Mix, rehearse
 from linnet.place.share_forest import Runs, ShareForest
 from linnet.place.slo import Slo
+from linnet.place.staging import Stage, threads_of
 from linnet.place.trials import TOLERANCE, Trials
 from linnet.place.words import METRICS
-from linnet.threads import Threads
 
 FOREST_SHARE, MIXES_PER_TENANT = 4, 5
 """Random mixes take one in FOREST_SHARE of the runs, and there are at most so many for each tenant."""
@@ -61,16 +61,17 @@ class Planned:
 
 
 class Tenants:
-    """Traces on one modelled drive; see :class:`linnet.place.trials.Source`."""
+    """Traces on one drive; see :class:`linnet.place.trials.Source`."""
 
     def __init__(
-        self, traces: Sequence[Trace], drive: str, metrics: Sequence[str], windows: Windows, depth: int, seed: int
+        self, traces: Sequence[Trace], drive: Stage, metrics: Sequence[str], windows: Windows, depth: int
     ) -> None:
         """``depth`` bounds the outstanding I/Os of a tenant.
 
-        Raises TenantError for a trace that is too short or has several tenants.
+        Raises TenantError for a trace that is too short, has several tenants, or writes where it may not.
         """
-        self._drive, self._depth, self._windows = SharedDrive(drive, seed), depth, windows
+        self._drive, self._depth, self._windows = drive, depth, windows
+        self.threads = threads_of(drive)
         self._columns = [METRICS.index(metric) for metric in metrics]
         self._at_least = np.array(["_bandwidth_" in metric for metric in metrics])
         self._parts: list[list[Trace]] = []
@@ -78,6 +79,11 @@ class Tenants:
         self._alone: dict[tuple[int, int], Floats] = {}
         features = []
         for trace in traces:
+            if isinstance(drive, StagingDrive) and not drive.writable and (trace.columns()["op"] != 0).any():
+                raise TenantError(
+                    f"{trace.name}: the trace has writes, and what is on the staging drive may not be overwritten; "
+                    "allow it with --overwrite, or give traces of reads"
+                )
             last_s = _last_ns(trace) / 1e9
             # What the judge sees teaches nothing.
             before_s = (windows.count - 1) * windows.seconds
@@ -102,7 +108,7 @@ class Tenants:
     def measure_alone(self, progress: Callable[[int], None]) -> None:
         """Run every tenant alone in every window, which what mixes see is compared with."""
         pieces = [(i, window) for i in range(len(self._parts)) for window in range(self._windows.count)]
-        found = Threads().in_order(lambda one: self._run([one[0]], one[1])[0], pieces, progress)
+        found = self.threads.in_order(lambda one: self._run([one[0]], one[1])[0], pieces, progress)
         for (tenant, window), seen in zip(pieces, found, strict=True):
             self._alone[tenant, window] = seen
             self.uses[tenant] |= seen > 0
@@ -161,7 +167,7 @@ def plan(tenants: Tenants, slos: Sequence[Slo], windows: Windows, runs: int, see
     ]
     # Few tenants make few mixes.
     drawn = list(dict.fromkeys(drawn))
-    shares = Threads().in_order(
+    shares = tenants.threads.in_order(
         lambda mix: tenants.share(mix, 0), drawn, lambda done: progress("running random mixes", done, len(drawn))
     )
     known = Runs.of(tenants.features, drawn, shares)

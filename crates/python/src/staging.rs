@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bindings of runs on a real drive that is set aside.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use linnet_staging::{Drive, Error, Ran, colocate};
+use linnet_tenant::{Outcome, Tenant};
+use linnet_types::{IoRecord, Nanos};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::prelude::*;
+
+use crate::colocate::{Named, PyTenantLoad, measured, numbers, stopped, unmeasured};
+use crate::errors;
+use crate::progress::Progress;
+use crate::trace::PyTrace;
+
+/// Seconds that a drive runs before it is measured, if nothing else is asked for.
+const WARM_S: f64 = 1.0;
+/// Most records of a run.
+const RECORDS_MAX: f64 = 5e7;
+
+/// A real drive that tenants share: a block device of which nothing is in use, or a file. One run at a time. Its methods
+/// are those of `SharedDrive`, which models one.
+#[pyclass(name = "StagingDrive", module = "linnet", frozen)]
+pub struct PyStagingDrive {
+    drive: Drive,
+    /// Held by what runs, never by one who holds Python's lock and waits.
+    turn: Mutex<()>,
+    /// How late I/Os were submitted in the worst run, nanoseconds.
+    late_ns: AtomicU64,
+}
+
+#[pymethods]
+impl PyStagingDrive {
+    /// `overwrite` lets tenants write, and what is on the drive is lost.
+    #[new]
+    #[pyo3(signature = (path, overwrite = false))]
+    fn new(path: PathBuf, overwrite: bool) -> PyResult<Self> {
+        let drive = Drive::open(&path, overwrite).map_err(errors::staging)?;
+        Ok(PyStagingDrive { drive, turn: Mutex::new(()), late_ns: AtomicU64::new(0) })
+    }
+
+    /// What results depend on, as text: the path and the size.
+    #[getter]
+    fn parameters(&self) -> String {
+        format!("{} of {} bytes a tenant", self.drive.path(), self.drive.part_bytes())
+    }
+
+    /// Whether what is on the drive may be overwritten.
+    #[getter]
+    fn writable(&self) -> bool {
+        self.drive.writable()
+    }
+
+    /// Bytes of a tenant's part of the drive.
+    #[getter]
+    fn space_bytes(&self) -> u64 {
+        self.drive.part_bytes()
+    }
+
+    /// Microseconds from when an I/O could be submitted to when it was: the 99th percentile of the worst run so far.
+    #[getter]
+    fn late_us_p99(&self) -> f64 {
+        self.late_ns.load(Ordering::Relaxed) as f64 / 1e3
+    }
+
+    /// Writes all parts once, in order. `progress` hears of bytes done and bytes in all.
+    #[pyo3(signature = (progress = None))]
+    fn fill(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<()> {
+        let mut progress = Progress::new(progress);
+        let filled = py.detach(|| {
+            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            self.drive.fill(|done, all| progress.tell((done, all)))
+        });
+        match filled {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(progress.error(PyKeyboardInterrupt::new_err("filling was stopped"))),
+            Err(error) => Err(errors::staging(error)),
+        }
+    }
+
+    /// See `SharedDrive.run`.
+    fn run(
+        &self,
+        py: Python<'_>,
+        tenants: Vec<(PyRef<'_, PyTrace>, usize)>,
+        warm_s: f64,
+        end_s: f64,
+    ) -> PyResult<Vec<Vec<f64>>> {
+        let (warm_ns, end_ns) = measured(tenants.len(), warm_s, end_s)?;
+        let held: Vec<_> = tenants.iter().map(|(trace, depth)| (trace.records.clone(), *depth)).collect();
+        let offered: Vec<_> = held.iter().map(|(ios, depth)| Tenant { ios: &ios[..], depth: *depth }).collect();
+        let found = self.together(py, &offered, warm_ns, end_ns - warm_ns)?;
+        match found.iter().position(Outcome::is_idle) {
+            Some(idle) => Err(unmeasured(idle, &held[idle].0, warm_s, end_s)),
+            None => Ok(found.iter().map(numbers).collect()),
+        }
+    }
+
+    /// See `SharedDrive.run_loads`. Whether the drive is in a steady state cannot be seen from outside: without `warm_s`
+    /// the warm-up is a second, and `steady` is always 0.
+    #[pyo3(signature = (loads, seconds, warm_s = None))]
+    fn run_loads(
+        &self,
+        py: Python<'_>,
+        loads: Vec<(PyRef<'_, PyTenantLoad>, u64)>,
+        seconds: f64,
+        warm_s: Option<f64>,
+    ) -> PyResult<(Vec<Vec<f64>>, Named)> {
+        let warm_s = warm_s.unwrap_or(WARM_S);
+        let (warm_ns, end_ns) = measured(loads.len(), warm_s, warm_s + seconds)?;
+        let ios: f64 = loads.iter().map(|(load, _)| load.0.rate() * (warm_s + seconds)).sum();
+        if ios > RECORDS_MAX {
+            return Err(PyValueError::new_err(format!("{ios:.0} I/Os; give fewer seconds")));
+        }
+        let loads: Vec<_> = loads.iter().map(|(load, seed)| (load.0.clone(), *seed)).collect();
+        let space = self.drive.part_bytes();
+        let held: Vec<_> = py.detach(|| loads.iter().map(|(load, seed)| load.records(end_ns, space, *seed)).collect());
+        let offered: Vec<_> =
+            held.iter().zip(&loads).map(|(ios, (load, _))| Tenant { ios: &ios[..], depth: load.depth() }).collect();
+        let found = self.together(py, &offered, warm_ns, end_ns - warm_ns)?;
+        let rows = found.iter().map(|one| if one.is_idle() { vec![f64::NAN; 11] } else { numbers(one) });
+        Ok((rows.collect(), [("seconds", warm_s), ("steady", 0.0)].into()))
+    }
+}
+
+impl PyStagingDrive {
+    fn together(
+        &self,
+        py: Python<'_>,
+        tenants: &[Tenant<&[IoRecord]>],
+        warm_ns: Nanos,
+        measured_ns: Nanos,
+    ) -> PyResult<Vec<Outcome>> {
+        let mut progress = Progress::new(None);
+        let ran: Result<Option<Ran>, Error> = py.detach(|| {
+            let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+            let ran = colocate(&self.drive, tenants, warm_ns, measured_ns, || progress.tell(()))?;
+            let late_ns = ran.as_ref().map_or(0.0, |ran| ran.late_us_p99 * 1e3) as u64;
+            self.late_ns.fetch_max(late_ns, Ordering::Relaxed);
+            Ok(ran)
+        });
+        Ok(ran.map_err(errors::staging)?.ok_or_else(|| stopped(progress))?.outcomes)
+    }
+}
