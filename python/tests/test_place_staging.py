@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from linnet._native import DeviceError, StagingDrive, TenantError, TenantLoad, T
 from linnet.cli import app, place_staging
 from linnet.place import share_forest
 from linnet.place.label import COLUMNS
+from linnet.place.staging import threads_of
 from typer.testing import CliRunner
 
 SIZE = 64 << 20
@@ -89,6 +91,25 @@ def test_without_filling_only_what_tenants_write_is_lost(drive: Path) -> None:
     assert not drive.read_bytes()[made.space_bytes :].strip(b"\0")
     with pytest.raises(TenantError, match="tenant 0 writes"):
         StagingDrive(drive).run([(load(0.0, 1000), 4)], 0.0, 0.1)
+
+
+def test_a_run_ends_when_it_is_stopped(drive: Path) -> None:
+    made = StagingDrive(drive)
+    long = [load(1.0, 1000).followed_by(load(1.0, 1000), 3_000_000_000_000)]
+
+    def run(tenant: Trace) -> str:
+        try:
+            made.run([(tenant, 4)], 0.0, 3600.0)
+        except KeyboardInterrupt as error:
+            return str(error)
+        return "ran to its end"
+
+    threads = threads_of(made)
+    found = threads.map(lambda _, tenant: run(tenant), None, long)
+    timer = threading.Timer(0.3, made.stop)
+    timer.start()
+    assert list(found) == [(0, "the run was stopped")]
+    assert threads.count == 1
 
 
 LABEL = ["--runs", 3, "--workloads", 3, "--tenants", "2-3", "--seconds", 0.1, "--warm-seconds", 0.02, "--peak", 1e7]

@@ -2,7 +2,7 @@
 //! Bindings of runs on a real drive that is set aside.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use linnet_staging::{Drive, Error, Ran, colocate};
@@ -28,6 +28,8 @@ pub struct PyStagingDrive {
     drive: Drive,
     /// Held by what runs, never by one who holds Python's lock and waits.
     turn: Mutex<()>,
+    /// Whether the run in progress shall end.
+    stop: AtomicBool,
     /// How late I/Os were submitted in the worst run, nanoseconds.
     late_ns: AtomicU64,
 }
@@ -39,7 +41,7 @@ impl PyStagingDrive {
     #[pyo3(signature = (path, overwrite = false))]
     fn new(path: PathBuf, overwrite: bool) -> PyResult<Self> {
         let drive = Drive::open(&path, overwrite).map_err(errors::staging)?;
-        Ok(PyStagingDrive { drive, turn: Mutex::new(()), late_ns: AtomicU64::new(0) })
+        Ok(PyStagingDrive { drive, turn: Mutex::new(()), stop: AtomicBool::new(false), late_ns: AtomicU64::new(0) })
     }
 
     /// What results depend on, as text: the path and the size.
@@ -64,6 +66,11 @@ impl PyStagingDrive {
     #[getter]
     fn late_us_p99(&self) -> f64 {
         self.late_ns.load(Ordering::Relaxed) as f64 / 1e3
+    }
+
+    /// Ends the run in progress, which another thread waits for and which raises KeyboardInterrupt there.
+    fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Writes all parts once, in order. `progress` hears of bytes done and bytes in all.
@@ -137,7 +144,9 @@ impl PyStagingDrive {
         let mut progress = Progress::new(None);
         let ran: Result<Option<Ran>, Error> = py.detach(|| {
             let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            let ran = colocate(&self.drive, tenants, warm_ns, measured_ns, || progress.tell(()))?;
+            self.stop.store(false, Ordering::Relaxed);
+            let goes_on = || !self.stop.load(Ordering::Relaxed) && progress.tell(());
+            let ran = colocate(&self.drive, tenants, warm_ns, measured_ns, goes_on)?;
             let late_ns = ran.as_ref().map_or(0.0, |ran| ran.late_us_p99 * 1e3) as u64;
             self.late_ns.fetch_max(late_ns, Ordering::Relaxed);
             Ok(ran)

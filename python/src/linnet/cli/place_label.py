@@ -14,7 +14,7 @@ from linnet.cli.place_staging import Fill, Overwrite, Staging, drive_name, fill,
 from linnet.extras import require
 from linnet.files import whole_file
 from linnet.place.label import Labeller, Plan, summary, write_table
-from linnet.place.workers import workers_of
+from linnet.place.workers import RayCluster
 
 
 def _range(text: str, option: str) -> tuple[int, int]:
@@ -96,10 +96,8 @@ def label(
     if out.suffix == ".parquet":
         require("arrow", "writing Parquet")
     name = drive_name(drive, staging, overwrite)
-    if staging is not None:
-        if ray or (threads or 1) > 1:
-            raise typer.BadParameter("one run at a time, on this machine", param_hint="--staging")
-        threads = 1
+    if staging is not None and (ray or (threads or 1) > 1):
+        raise typer.BadParameter("one run at a time, on this machine", param_hint="--staging")
     plan = Plan(
         name,
         runs,
@@ -113,9 +111,8 @@ def label(
         staging=staging is not None,
         overwrite=overwrite,
     )
-    labeller = Labeller(
-        plan, cache or (None if standard else out.with_name(out.name + ".runs")), workers=workers_of(ray, threads)
-    )
+    kept = cache or (None if standard else out.with_name(out.name + ".runs"))
+    labeller = Labeller(plan, kept, threads, RayCluster(ray) if ray else None)
     try:
         with Bars() as bars:
             fill(labeller.drive, fill_first, bars)

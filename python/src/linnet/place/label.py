@@ -38,7 +38,7 @@ import numpy.typing as npt
 from linnet import _native
 from linnet._native import SharedDrive, StagingDrive, TenantError, TenantLoad
 from linnet.place.samples import beginning, samples
-from linnet.place.staging import Stage
+from linnet.place.staging import Stage, threads_of
 from linnet.place.words import FEATURES, METRICS
 from linnet.place.workers import Work, Workers
 from linnet.threads import Threads
@@ -306,7 +306,7 @@ class Labeller:
         self._drives = _drives_of(plan)
         self.drive = self._drives.drive
         self.cache = Cache(cache)
-        self._workers = workers or Threads(threads)
+        self._workers = workers or threads_of(self.drive, threads)
 
     def library(self, progress: Progress) -> list[Member]:
         """The workloads, profiled and run alone."""

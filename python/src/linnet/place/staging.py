@@ -16,6 +16,6 @@ LATE_US = 1000.0
 """I/Os that are submitted later than this are a sign that the machine was measured, and not the drive."""
 
 
-def threads_of(stage: Stage) -> Threads:
-    """Threads that may run tenants at a time."""
-    return Threads(1 if isinstance(stage, StagingDrive) else None)
+def threads_of(stage: Stage, count: int | None = None) -> Threads:
+    """Threads that run tenants, by default one for each CPU. A real drive has one, whose run a signal ends."""
+    return Threads(1, stage.stop) if isinstance(stage, StagingDrive) else Threads(count)

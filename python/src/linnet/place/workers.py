@@ -81,6 +81,6 @@ def _piece(work: Work, shared: Any, piece: Any) -> tuple[str, Any]:
     return ray.get_runtime_context().get_node_id(), work(shared, piece)
 
 
-def workers_of(ray: str | None, threads: int | None = None) -> Workers:
+def workers_of(ray: str | None) -> Workers:
     """A Ray cluster by its address, threads without one."""
-    return Threads(threads) if ray is None else RayCluster(ray)
+    return Threads() if ray is None else RayCluster(ray)
