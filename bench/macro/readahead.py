@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "tune"))
-from bed import MODELS, Bed, Model, missing, tuner
+from bed import MODELS, Bed, Model, bed_for_rates, missing, tuner
 from rocksdb import Database
 
 READER = Path(__file__).resolve().parents[2] / "tests" / "tune" / "reader.py"
@@ -219,7 +219,7 @@ class Plan:
 def reader_part(plan: Plan) -> list[Row]:
     """Our reader on one file."""
     memory, data = (64 << 20, 600 << 20) if plan.quick else (200 << 20, 1600 << 20)
-    with Bed(plan.model, memory, data + (data >> 2)) as bed:
+    with bed_for_rates(plan.model, memory, data + (data >> 2)) as bed:
         bed.fill("data", data)
         cells = [("mmap", "random"), ("mmap", "seq"), ("mmap", "reverse"), ("pread", "random"), ("pread", "seq")]
         kept = cells[: 2 if plan.quick else 5]
@@ -230,7 +230,7 @@ def reader_part(plan: Plan) -> list[Row]:
 def files_part(plan: Plan) -> list[Row]:
     """As many files as a large database has, so that each is read seldom."""
     count, each, memory = (200, 2 << 20, 64 << 20) if plan.quick else (1000, 3 << 19, 200 << 20)
-    with Bed(plan.model, memory, count * each + (count * each >> 2)) as bed:
+    with bed_for_rates(plan.model, memory, count * each + (count * each >> 2)) as bed:
         (bed.root / "files").mkdir()
         for number in range(count):
             bed.fill(f"files/{number:04}", each)
@@ -244,7 +244,7 @@ def files_part(plan: Plan) -> list[Row]:
 def huge_part(plan: Plan) -> list[Row]:
     """A device that some machine's image set to 64 MiB, and something that sets it again and again."""
     # With less memory than a few such reads need the reader is killed.
-    with Bed(plan.model, 200 << 20, (1200 if plan.quick else 1600) << 20) as bed:
+    with bed_for_rates(plan.model, 200 << 20, (1200 if plan.quick else 1600) << 20) as bed:
         bed.fill("data", (1000 if plan.quick else 1300) << 20)
         settings = {f"default {HUGE_KIB}": static(HUGE_KIB), "static 8": static(8)}
         if not plan.quick:
@@ -264,7 +264,7 @@ def rocksdb_part(plan: Plan) -> list[Row]:
         return []
     database = Database(3_000_000 if plan.quick else 8_000_000)
     memory, size = (64 << 20, 1000 << 20) if plan.quick else (300 << 20, 2600 << 20)
-    with Bed(plan.model, memory, size) as bed:
+    with bed_for_rates(plan.model, memory, size) as bed:
         database.fill(bed)
         names = ["readrandom", "readseq"] if plan.quick else ["readrandom", "readseq", "readreverse", "mixgraph"]
         loads = {name: benchmark(database, name, int(plan.seconds)) for name in names}

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "tune"))
-from bed import MODELS, NVME, Bed, Model, tuner
+from bed import MODELS, NVME, Bed, Model, bed_for_rates, tuner
 from linnet._native import KnobModel
 from linnet.studies.kml.tuner import tuning
 from readahead_table import table
@@ -115,7 +115,7 @@ def settings(place: Path) -> dict[str, Setting]:
 @contextlib.contextmanager
 def beds(model: Model, database: Database) -> Iterator[Bed]:
     """The device with its database."""
-    with Bed(model, MEMORY, SIZE) as bed:
+    with bed_for_rates(model, MEMORY, SIZE) as bed:
         database.fill(bed)
         yield bed
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "tune"))
-from bed import NVME, Bed, tuner
+from bed import NVME, Bed, bed_for_rates, tuner
 from linnet.report.figures import blank, svg
 from rocksdb import IN_ORDER, MIXGRAPH, Database, missing
 
@@ -177,7 +177,7 @@ def main() -> int:
     database = Database(KEYS, buffer_bytes=8 << 20)
     runs: list[Timeline] = []
     rates: dict[str, list[dict[str, float]]] = {name: [] for name in at_once}
-    with Bed(NVME, MEMORY, SIZE) as bed, tempfile.TemporaryDirectory() as place:
+    with bed_for_rates(NVME, MEMORY, SIZE) as bed, tempfile.TemporaryDirectory() as place:
         database.fill(bed)
         log = Path(place) / "events.jsonl"
         for turn in range(arguments.rounds):

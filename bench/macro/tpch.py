@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "tune"))
-from bed import MODELS, Bed, missing, tuner
+from bed import MODELS, Bed, bed_for_rates, missing, tuner
 
 QUERIES = Path(__file__).with_suffix(".sql")
 DEFAULT_KIB = 128
@@ -221,7 +221,7 @@ def main() -> int:
     found: dict[str, list[dict[str, float]]] = {setting: [] for setting in settings}
     with tempfile.TemporaryDirectory(prefix="linnet-tpch-") as folder, contextlib.ExitStack() as stack:
         bed = stack.enter_context(
-            Bed(MODELS[args.model], MEMORY_BYTES, int(BYTES_AT_SCALE_1 * args.scale) + (256 << 20))
+            bed_for_rates(MODELS[args.model], MEMORY_BYTES, int(BYTES_AT_SCALE_1 * args.scale) + (256 << 20))
         )
         os.chmod(bed.root.parent, 0o755)
         server = Server(bed)

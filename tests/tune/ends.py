@@ -17,19 +17,20 @@ CODE = (
     "import signal,sys,time\n"
     "signal.signal(signal.SIGHUP,signal.SIG_DFL)\n"
     f"sys.path.insert(0,{str(Path(__file__).parent)!r})\n"
-    "from bed import NVME,Bed\n"
-    "with Bed(NVME,32<<20,32<<20) as bed:\n"
+    "import bed\n"
+    "with getattr(bed,sys.argv[2])(bed.NVME,32<<20,32<<20) as bed:\n"
     " inside=bed.start(['sleep','600']) if sys.argv[1]=='reader' else None\n"
     " print(bed.root.parent,inside.pid if inside else 0,flush=True)\n"
     " time.sleep(600)\n"
 )
 
 
-def _made(kind: str) -> tuple[subprocess.Popen[str], Path, int]:
-    process = subprocess.Popen([sys.executable, "-c", CODE, kind], stdout=subprocess.PIPE, text=True)
+def _made(kind: str, bed: str = "Bed") -> tuple[subprocess.Popen[str], Path, int]:
+    process = subprocess.Popen([sys.executable, "-c", CODE, kind, bed], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     base, inside = process.stdout.readline().split()
-    assert _left(Path(base)) == (True, 2, 1, True), _left(Path(base))
+    made = (True, 2, 1, True) if bed == "Bed" else (True, 1, 0, True)
+    assert _left(Path(base)) == made, _left(Path(base))
     return process, Path(base), int(inside)
 
 
@@ -71,3 +72,26 @@ def next_one_clears_what_a_killed_one_left(bed: Bed, data: Path, log: Path) -> N
     assert _left(other) == NOTHING, _left(other)
     assert owner.is_dead(f"{owner.NAME}-{os.getpid()}-1"), "the same number, another process"
     assert not owner.is_dead(owner.name_of(os.getpid())) and not owner.is_dead(f"{owner.NAME}-1")
+
+
+def on_zram_nothing_is_left_either(bed: Bed, data: Path, log: Path) -> None:
+    """A bed on zram removes its device when it is terminated, and the next bed that of one that was killed."""
+    if not owner.ZRAM_CONTROL.exists():
+        print("skipped: no zram")
+        return
+    process, base, _ = _made("reader", "ZramBed")
+    device = Path(f"/sys/block/zram{(base / owner.ZRAM_NUMBER).read_text()}")
+    assert device.exists()
+    process.terminate()
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert _left(base) == NOTHING and not device.exists(), _left(base)
+    killed, base, _ = _made("alone", "ZramBed")
+    device = Path(f"/sys/block/zram{(base / owner.ZRAM_NUMBER).read_text()}")
+    killed.kill()
+    killed.wait()
+    assert _left(base)[0] and device.exists()
+    following, _, _ = _made("alone", "ZramBed")
+    assert _left(base) == NOTHING, _left(base)
+    following.terminate()
+    following.wait(60)
+    assert not device.exists()

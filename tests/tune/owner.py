@@ -22,6 +22,9 @@ from pathlib import Path
 
 GROUP = Path("/sys/fs/cgroup")
 NAME = "linnet-bed"
+ZRAM_CONTROL = Path("/sys/class/zram-control")
+ZRAM_NUMBER = "zram"
+"""In the directory of a bed on zram: a file with the device's number."""
 _OWNED = re.compile(rf"{NAME}-(\d+)-(\d+)(?:-\w+)?")
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -65,6 +68,13 @@ def loops_below(base: Path) -> list[str]:
     return [f"/dev/{file.parts[3]}" for file in files if file.read_text().startswith(f"{base}/")]
 
 
+def remove_zram(number: str) -> None:
+    """Remove a zram device and what is on it; one that is gone or in use stays as it is."""
+    with contextlib.suppress(OSError):
+        Path(f"/sys/block/zram{number}/reset").write_text("1")
+        (ZRAM_CONTROL / "hot_remove").write_text(number)
+
+
 def remove_group(group: Path) -> None:
     """Remove a control group; what still runs in it is killed."""
     for _ in range(50):
@@ -86,12 +96,14 @@ def _remove_directory(base: Path) -> None:
                 subprocess.run(["umount", point], check=False, capture_output=True)
         for device in loops_below(base):
             subprocess.run(["losetup", "-d", device], check=False, capture_output=True)
+    if (base / ZRAM_NUMBER).exists():
+        remove_zram((base / ZRAM_NUMBER).read_text())
     if not mounts_below(base):
         shutil.rmtree(base, ignore_errors=True)
 
 
 def clear_dead() -> list[str]:
-    """Take down what killed owners left: processes in their groups, mounts, loop devices, groups. Gives the paths."""
+    """Take down what killed owners left: processes in their groups, mounts, devices, groups. Gives the paths."""
     groups = [path for place in (GROUP, GROUP / "blkio", GROUP / "memory") for path in place.glob(f"{NAME}-*")]
     bases = list(Path(tempfile.gettempdir()).glob(f"{NAME}-*"))
     dead_groups, dead_bases = ([path for path in paths if is_dead(path.name)] for paths in (groups, bases))

@@ -301,6 +301,7 @@ CASES = [
     calibrate.learns_and_its_model_decides,
     ends.leaves_nothing_when_terminated,
     ends.next_one_clears_what_a_killed_one_left,
+    ends.on_zram_nothing_is_left_either,
 ]
 
 
