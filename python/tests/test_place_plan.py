@@ -78,7 +78,8 @@ def test_who_misses_a_promise_in_the_last_window_is_named() -> None:
 
 def test_who_completes_nothing_beside_others_has_lost_all(monkeypatch: pytest.MonkeyPatch) -> None:
     made = tenants([reads(0.1, 1), reads(0.1, 2)], ("read_bandwidth_mean", "read_latency_p99_us"))
-    monkeypatch.setattr(made, "_run", lambda members, window: np.array([[0.0, np.nan], [1e6, 100.0]]))
+    seen = np.array([[0.0, np.nan], [1e6, 100.0]]), np.zeros(2, np.bool_)
+    monkeypatch.setattr(made, "_run", lambda members, window: seen)
     share = made.share(frozenset([0, 1]), 1)
     assert share[0].tolist() == [0.0, 0.0] and (share[1] > 0).all()
 

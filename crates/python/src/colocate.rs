@@ -97,6 +97,12 @@ impl PyTenantLoad {
         self.0.depth()
     }
 
+    /// Whether any I/O is a write.
+    #[getter]
+    fn writes(&self) -> bool {
+        self.0.writes()
+    }
+
     /// The I/Os that arrive within these seconds, on a space of so many bytes.
     fn trace(&self, py: Python<'_>, seconds: f64, space_bytes: u64, seed: u64) -> PyResult<PyTrace> {
         let end_ns = ns(seconds)?;
@@ -256,7 +262,7 @@ fn waits(seen: &Seen) -> Named {
 }
 
 /// The error for a tenant that did nothing while it was measured.
-pub(crate) fn unmeasured(tenant: usize, records: &[IoRecord], warm_s: f64, end_s: f64) -> PyErr {
+fn unmeasured(tenant: usize, records: &[IoRecord], warm_s: f64, end_s: f64) -> PyErr {
     let seconds = |ns: Nanos| ns as f64 / 1e9;
     let when = match (records.first(), records.last()) {
         (Some(first), Some(last)) => format!(

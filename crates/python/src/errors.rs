@@ -63,7 +63,7 @@ pub fn staging(error: linnet_staging::Error) -> PyErr {
     match error {
         E::Open { path, source } => file(std::path::Path::new(&path), source),
         E::Writes { .. } | E::Large { .. } => TenantError::new_err(error.to_string()),
-        E::InUse { .. } | E::Kind { .. } | E::Small { .. } | E::Ring(_) | E::Io { .. } => {
+        E::InUse { .. } | E::Kind { .. } | E::Small { .. } | E::Ring(_) | E::Thread(_) | E::Io { .. } => {
             DeviceError::new_err(error.to_string())
         }
     }

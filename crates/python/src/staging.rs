@@ -2,16 +2,16 @@
 //! Bindings of runs on a real drive that is set aside.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use linnet_staging::{Drive, Error, Ran, colocate};
-use linnet_tenant::{Outcome, Tenant};
+use linnet_tenant::Tenant;
 use linnet_types::{IoRecord, Nanos};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 
-use crate::colocate::{Named, PyTenantLoad, measured, numbers, stopped, unmeasured};
+use crate::colocate::{Named, PyTenantLoad, measured, numbers, stopped};
 use crate::errors;
 use crate::progress::Progress;
 use crate::trace::PyTrace;
@@ -30,8 +30,8 @@ pub struct PyStagingDrive {
     turn: Mutex<()>,
     /// Whether the run in progress shall end.
     stop: AtomicBool,
-    /// How late I/Os were submitted in the worst run, nanoseconds.
-    late_ns: AtomicU64,
+    /// What the machine did to the worst run: see `machine`.
+    worst: Mutex<(f64, f64)>,
 }
 
 #[pymethods]
@@ -41,7 +41,7 @@ impl PyStagingDrive {
     #[pyo3(signature = (path, overwrite = false))]
     fn new(path: PathBuf, overwrite: bool) -> PyResult<Self> {
         let drive = Drive::open(&path, overwrite).map_err(errors::staging)?;
-        Ok(PyStagingDrive { drive, turn: Mutex::new(()), stop: AtomicBool::new(false), late_ns: AtomicU64::new(0) })
+        Ok(PyStagingDrive { drive, turn: Mutex::new(()), stop: AtomicBool::new(false), worst: Mutex::default() })
     }
 
     /// What results depend on, as text: the path and the size.
@@ -62,15 +62,22 @@ impl PyStagingDrive {
         self.drive.part_bytes()
     }
 
-    /// Microseconds from when an I/O could be submitted to when it was: the 99th percentile of the worst run so far.
+    /// What the machine added to the worst runs so far: microseconds from when an I/O could be submitted to when it was
+    /// (99th percentile of a run), and for which share of the time with I/Os outstanding a tenant's thread had no CPU.
     #[getter]
-    fn late_us_p99(&self) -> f64 {
-        self.late_ns.load(Ordering::Relaxed) as f64 / 1e3
+    fn machine(&self) -> (f64, f64) {
+        *self.worst.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the run in progress, which another thread waits for and which raises KeyboardInterrupt there.
+    /// Ends the run in progress, which another thread waits for and which raises KeyboardInterrupt there, and all later
+    /// ones until `resume`.
     fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Allows runs again.
+    fn resume(&self) {
+        self.stop.store(false, Ordering::Relaxed);
     }
 
     /// Writes all parts once, in order. `progress` hears of bytes done and bytes in all.
@@ -88,7 +95,8 @@ impl PyStagingDrive {
         }
     }
 
-    /// See `SharedDrive.run`.
+    /// See `SharedDrive.run`; but a tenant without I/Os outstanding at any measured time has NaN: what arrives just before
+    /// the end may not be submitted any more.
     fn run(
         &self,
         py: Python<'_>,
@@ -99,15 +107,11 @@ impl PyStagingDrive {
         let (warm_ns, end_ns) = measured(tenants.len(), warm_s, end_s)?;
         let held: Vec<_> = tenants.iter().map(|(trace, depth)| (trace.records.clone(), *depth)).collect();
         let offered: Vec<_> = held.iter().map(|(ios, depth)| Tenant { ios: &ios[..], depth: *depth }).collect();
-        let found = self.together(py, &offered, warm_ns, end_ns - warm_ns)?;
-        match found.iter().position(Outcome::is_idle) {
-            Some(idle) => Err(unmeasured(idle, &held[idle].0, warm_s, end_s)),
-            None => Ok(found.iter().map(numbers).collect()),
-        }
+        Ok(rows(&self.together(py, &offered, warm_ns, end_ns - warm_ns)?))
     }
 
     /// See `SharedDrive.run_loads`. Whether the drive is in a steady state cannot be seen from outside: without `warm_s`
-    /// the warm-up is a second, and `steady` is always 0.
+    /// the warm-up is a second, and `steady` is always 0. Says what `machine` says, of this run.
     #[pyo3(signature = (loads, seconds, warm_s = None))]
     fn run_loads(
         &self,
@@ -127,10 +131,16 @@ impl PyStagingDrive {
         let held: Vec<_> = py.detach(|| loads.iter().map(|(load, seed)| load.records(end_ns, space, *seed)).collect());
         let offered: Vec<_> =
             held.iter().zip(&loads).map(|(ios, (load, _))| Tenant { ios: &ios[..], depth: load.depth() }).collect();
-        let found = self.together(py, &offered, warm_ns, end_ns - warm_ns)?;
-        let rows = found.iter().map(|one| if one.is_idle() { vec![f64::NAN; 11] } else { numbers(one) });
-        Ok((rows.collect(), [("seconds", warm_s), ("steady", 0.0)].into()))
+        let ran = self.together(py, &offered, warm_ns, end_ns - warm_ns)?;
+        let (late, waited) = (ran.late_us_p99, ran.waited_share);
+        let warmed = [("seconds", warm_s), ("steady", 0.0), ("late_us_p99", late), ("waited_share", waited)];
+        Ok((rows(&ran), warmed.into()))
     }
+}
+
+/// The numbers of each tenant; NaN for one that was idle.
+fn rows(ran: &Ran) -> Vec<Vec<f64>> {
+    ran.outcomes.iter().map(|one| if one.is_idle() { vec![f64::NAN; 11] } else { numbers(one) }).collect()
 }
 
 impl PyStagingDrive {
@@ -140,17 +150,18 @@ impl PyStagingDrive {
         tenants: &[Tenant<&[IoRecord]>],
         warm_ns: Nanos,
         measured_ns: Nanos,
-    ) -> PyResult<Vec<Outcome>> {
+    ) -> PyResult<Ran> {
         let mut progress = Progress::new(None);
         let ran: Result<Option<Ran>, Error> = py.detach(|| {
             let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-            self.stop.store(false, Ordering::Relaxed);
             let goes_on = || !self.stop.load(Ordering::Relaxed) && progress.tell(());
             let ran = colocate(&self.drive, tenants, warm_ns, measured_ns, goes_on)?;
-            let late_ns = ran.as_ref().map_or(0.0, |ran| ran.late_us_p99 * 1e3) as u64;
-            self.late_ns.fetch_max(late_ns, Ordering::Relaxed);
+            if let Some(ran) = &ran {
+                let mut worst = self.worst.lock().unwrap_or_else(PoisonError::into_inner);
+                *worst = (worst.0.max(ran.late_us_p99), worst.1.max(ran.waited_share));
+            }
             Ok(ran)
         });
-        Ok(ran.map_err(errors::staging)?.ok_or_else(|| stopped(progress))?.outcomes)
+        ran.map_err(errors::staging)?.ok_or_else(|| stopped(progress))
     }
 }

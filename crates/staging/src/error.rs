@@ -57,7 +57,7 @@ pub enum Error {
         tenant: usize,
         /// Of the I/O.
         size_bytes: u32,
-        /// Of the part.
+        /// Of the part, or of the largest request.
         space_bytes: u64,
     },
     /// No io_uring.
@@ -65,6 +65,9 @@ pub enum Error {
         "io_uring: {0}; the kernel may not have it, or `sysctl kernel.io_uring_disabled` or the container's seccomp rules forbid it"
     )]
     Ring(io::Error),
+    /// A tenant's thread cannot be started.
+    #[error("a thread for each tenant: {0}")]
+    Thread(io::Error),
     /// The drive failed an I/O.
     #[error("{path}: {} of {size_bytes} bytes at {offset_bytes}: {source}", match op { Op::Read => "read", Op::Write => "write" })]
     Io {

@@ -8,8 +8,8 @@
 //! # How it works
 //! Each tenant has a thread with an io_uring of its own, which sleeps until the next I/O arrives or one completes; I/Os
 //! that find the tenant's depth used up wait for a place. Latency runs from submission to the moment at which the thread
-//! sees the completion. [`Ran::late_us_p99`] says how late I/Os were submitted: where that is no small part of the
-//! latencies, the machine was measured and not the drive.
+//! sees the completion. [`Ran::waited_share`] and [`Ran::late_us_p99`] say for how long threads waited for a CPU and how
+//! late I/Os were submitted: where that is no small part of the latencies, the machine was measured and not the drive.
 //!
 //! fio's replay of a trace would not do: it sees no completion while it sleeps until the next I/O (fio 3.33: 22 ms mean
 //! latency of 4 KiB in memory at 2,000 a second and depth 32), and times each I/O from the one before, so a tenant that

@@ -63,7 +63,7 @@ fn what_completes_in_the_measured_time_is_counted() {
     let Some(ran) = run(&drive, &[(&reads, 8), (&writes, 8), (&[], 1)]).unwrap() else { return };
     let [read, written] = &ran.outcomes[0].ops;
     // 200 arrive; a slow disk delays some to the end.
-    assert!((1..=210).contains(&read.ios), "{}", read.ios);
+    assert!((50..=210).contains(&read.ios), "{}", read.ios);
     assert_eq!(read.bandwidth_mean, read.ios as f64 * 4096.0 / 0.2);
     assert!(read.latency_mean_us > 0.0 && read.latency_p99_us >= read.latency_p90_us);
     assert!(written.ios == 0 && written.latency_mean_us.is_nan());
@@ -95,7 +95,7 @@ fn depth_bounds_what_is_outstanding() {
     let burst: Vec<_> = (0..2_000_000).map(|n| IoRecord::new(0, Op::Read, n * 4096, 4096)).collect();
     let Some(ran) = run(&drive, &[(&burst, 1), (&burst, 3)]).unwrap() else { return };
     for (outcome, depth) in ran.outcomes.iter().zip([1.0, 3.0]) {
-        assert!(outcome.depth > 0.0 && outcome.depth <= depth, "{} of {depth}", outcome.depth);
+        assert!(outcome.depth > depth / 2.0 && outcome.depth <= depth, "{} of {depth}", outcome.depth);
     }
 }
 
@@ -116,6 +116,8 @@ fn impossible_drives_and_ios_are_refused() {
     let Some(drive) = file.drive(false) else { return };
     let large = [IoRecord::new(0, Op::Read, 0, PART as u32 + 1)];
     assert!(matches!(run(&drive, &[(&large, 1)]), Err(Error::Large { tenant: 0, .. })));
+    let huge = [IoRecord::new(0, Op::Read, 0, u32::MAX)];
+    assert!(matches!(run(&drive, &[(&huge, 1)]), Err(Error::Large { .. })));
     assert!(matches!(Drive::open(Path::new("/dev/null"), true), Err(Error::Kind { .. })));
     assert!(matches!(Drive::open(Path::new("/nonexistent"), false), Err(Error::Open { .. })));
     File::create(&file.0).unwrap().set_len(1 << 20).unwrap();
@@ -160,7 +162,9 @@ fn filling_writes_every_page_differently() {
             })
             .unwrap()
     );
-    assert_eq!(told.last(), Some(&(SIZE, SIZE)));
+    assert_eq!(told.last(), Some(&(2 * SIZE, 2 * SIZE)));
+    // In order, then each block of the second pass once.
+    assert_eq!(told.len() as u64, SIZE / (4 << 20) + SIZE / (64 << 10) + 1);
     let bytes = read(&file.0).unwrap();
     let mut pages: Vec<_> = bytes.chunks_exact(4096).collect();
     pages.sort_unstable();

@@ -10,10 +10,10 @@ import typer
 
 from linnet.cli.options import AsJson, Ray, Sampled, Seed
 from linnet.cli.output import Bars, console, destination, print_json
-from linnet.cli.place_staging import Fill, Overwrite, Staging, drive_name, fill, warn_of_lateness
+from linnet.cli.place_staging import Fill, Overwrite, Staging, drive_name, warn_of_machine
 from linnet.extras import require
 from linnet.files import whole_file
-from linnet.place.label import Labeller, Plan, summary, write_table
+from linnet.place.label import Labeller, Plan, summary, worst_machine, write_table
 from linnet.place.workers import RayCluster
 
 
@@ -110,20 +110,24 @@ def label(
         traces=tuple(map(str, trace or [])),
         staging=staging is not None,
         overwrite=overwrite,
+        fill=fill_first,
     )
     kept = cache or (None if standard else out.with_name(out.name + ".runs"))
     labeller = Labeller(plan, kept, threads, RayCluster(ray) if ray else None)
     try:
         with Bars() as bars:
-            fill(labeller.drive, fill_first, bars)
             progress = bars.by_stage()
+            labeller.fill(progress)
             library = labeller.library(progress)
             made = labeller.runs(library, progress)
-        warn_of_lateness(labeller.drive)
         with whole_file(out) as file:
             count = write_table(file, name, library, made, parquet=out.suffix == ".parquet")
         sought = warm_s is None and staging is None
         told = summary(made) | ({} if sought else {"unsteady": None})
+        if staging is not None:
+            late_us, waited = worst_machine(made)
+            warn_of_machine(late_us, waited)
+            told |= {"late_us_p99_max": late_us, "waited_share_max": waited}
     finally:
         labeller.cache.close()
     hits = labeller.cache.hits

@@ -11,7 +11,7 @@ import typer
 from linnet.cli.options import AsJson, Format, Lenient, Seed, load_all
 from linnet.cli.output import Bars, console, print_json, table, warn
 from linnet.cli.place_service import parse_slo
-from linnet.cli.place_staging import Fill, Overwrite, Staging, drive_name, fill, warn_of_lateness
+from linnet.cli.place_staging import Fill, Overwrite, Staging, drive_name, warn_of_machine
 from linnet.extras import require
 from linnet.place.confidence import VALUE_PERCENT
 from linnet.place.words import METRICS
@@ -62,6 +62,7 @@ def plan_command(
     require("place", "linnet place plan")
     from linnet._native import SharedDrive, StagingDrive  # noqa: PLC0415
     from linnet.place.plan import Tenants, Windows, plan  # noqa: PLC0415
+    from linnet.place.staging import open_drive  # noqa: PLC0415
     from linnet.place.trials import SURE  # noqa: PLC0415
 
     name = drive_name(drive, staging, overwrite)
@@ -78,16 +79,19 @@ def plan_command(
     cut = Windows(seconds, windows)
     with Bars() as bars:
         read = load_all(traces, format, bars, lenient=lenient)
-        stage = SharedDrive(name, seed) if staging is None else StagingDrive(name, overwrite)
+        stage = SharedDrive(name, seed) if staging is None else open_drive(name, overwrite)
         tenants = Tenants(read, stage, [one.metric for one in slos], cut, depth)
         if tenants.longest_s > 2 * cut.count * seconds:
             warn(
                 f"of each trace the first {cut.count * seconds:g} s count, and the longest has "
                 f"{tenants.longest_s:,.0f} s; give more --windows or --seconds for more of it"
             )
-        fill(stage, fill_first, bars)
-        found = plan(tenants, slos, cut, runs, seed, bars.by_stage())
-    warn_of_lateness(stage)
+        progress = bars.by_stage()
+        if isinstance(stage, StagingDrive) and overwrite and fill_first:
+            stage.fill(lambda done, all_bytes: progress("filling the drive", done, all_bytes))
+        found = plan(tenants, slos, cut, runs, seed, progress)
+    if isinstance(stage, StagingDrive):
+        warn_of_machine(*stage.machine)
     if found.short:
         warn("some tenants have a drive of their own because runs were short; give more --runs")
     for column, one in enumerate(slos):

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from linnet._native import StagingDrive
-from linnet.cli.output import Bars, warn
-from linnet.place.staging import LATE_US, Stage
+from linnet.cli.output import warn
+from linnet.place.staging import LATE_US, WAITED
 
 Staging = Annotated[
     Path | None,
@@ -25,7 +24,7 @@ Overwrite = Annotated[
 Fill = Annotated[
     bool,
     typer.Option(
-        "--fill/--no-fill", help="Write a staging drive that may be overwritten once as a whole, before tenants run."
+        "--fill/--no-fill", help="Write a staging drive that may be overwritten twice as a whole, before tenants run."
     ),
 ]
 
@@ -41,17 +40,11 @@ def drive_name(drive: str | None, staging: Path | None, overwrite: bool) -> str:
     return str(staging)
 
 
-def fill(stage: Stage, wanted: bool, bars: Bars) -> None:
-    """Write a staging drive once."""
-    if isinstance(stage, StagingDrive) and stage.writable and wanted:
-        tell = bars.by_stage()
-        stage.fill(lambda done, all_bytes: tell("filling the drive", done, all_bytes))
-
-
-def warn_of_lateness(stage: Stage) -> None:
-    """Say so where the machine was slower than the tenants."""
-    if isinstance(stage, StagingDrive) and stage.late_us_p99 > LATE_US:
+def warn_of_machine(late_us: float, waited_share: float) -> None:
+    """Say so where in some run the machine was slower than the tenants."""
+    if late_us > LATE_US or waited_share > WAITED:
         warn(
-            f"in one run a hundredth of the I/Os was submitted {stage.late_us_p99 / 1000:.1f} ms late or more: there, "
-            "this machine was measured and not the drive; give fewer tenants, or a machine with more CPUs"
+            "the machine was measured, and not the drive alone: in a run a hundredth of the I/Os was submitted "
+            f"{late_us / 1000:.1f} ms late or more, or a tenant waited for a CPU in {waited_share:.0%} of the time "
+            "with I/Os outstanding; give fewer tenants, or a machine with more CPUs or less to do"
         )

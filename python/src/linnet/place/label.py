@@ -38,7 +38,7 @@ import numpy.typing as npt
 from linnet import _native
 from linnet._native import SharedDrive, StagingDrive, TenantError, TenantLoad
 from linnet.place.samples import beginning, samples
-from linnet.place.staging import Stage, threads_of
+from linnet.place.staging import RUN_IOS_MAX, WARM_S, Stage, identity, open_drive, threads_of
 from linnet.place.words import FEATURES, METRICS
 from linnet.place.workers import Work, Workers
 from linnet.threads import Threads
@@ -85,6 +85,8 @@ class Plan:
     """Run on a real drive that is set aside. It does not say when it is steady: the warm-up is a second by default."""
     overwrite: bool = False
     """Whether what is on it may be lost."""
+    fill: bool = True
+    """Whether it is written as a whole before, where it may be."""
 
     def check(self) -> None:
         """Raise TenantError for a plan that cannot be made."""
@@ -126,6 +128,8 @@ class Run:
     warm_s: float
     steady: bool
     """Whether the drive was in a steady state when it was measured; false for a warm-up of a given length."""
+    machine: tuple[float, float] = (0.0, 0.0)
+    """What this machine added on a real drive; see :attr:`linnet._native.StagingDrive.machine`."""
 
     @property
     def idle(self) -> int:
@@ -215,7 +219,10 @@ class Runs:
     def __iter__(self) -> Iterator[Run]:
         for key, (members, seeds) in self._drawn():
             found = self._cache.get(key)
-            yield Run(members, seeds, tuple(map(tuple, found["seen"])), found["warm_s"], found["steady"])
+            machine = found.get("machine", (0.0, 0.0))
+            yield Run(
+                members, seeds, tuple(map(tuple, found["seen"])), found["warm_s"], found["steady"], tuple(machine)
+            )
 
 
 def key_of(*parts: object) -> str:
@@ -231,8 +238,12 @@ class Drives:
         plan.check()
         self.plan = plan
         self.drive: Stage = (
-            StagingDrive(plan.drive, plan.overwrite) if plan.staging else SharedDrive(plan.drive, plan.seed)
+            open_drive(plan.drive, plan.overwrite) if plan.staging else SharedDrive(plan.drive, plan.seed)
         )
+        self.about = self.drive.parameters
+        """What results depend on."""
+        if plan.staging:
+            self.about += f", {identity(plan.drive)}, {'filled' if plan.overwrite and plan.fill else 'as it was'}"
         chance = random.Random(f"library {plan.seed}")
         peak = plan.peak or PEAKS[plan.drive]
         low, high = np.log(plan.share)
@@ -247,6 +258,12 @@ class Drives:
             else:
                 load = TenantLoad.draw(chance.randrange(2**53), share, peak)
             self.loads.append(load)
+        if plan.staging and not plan.overwrite and any(load.writes for load in self.loads):
+            whose = "a workload of the traces" if recorded else "a synthetic workload"
+            raise TenantError(
+                f"{whose} writes, and what is on {plan.drive} may not be overwritten; allow it with --overwrite, or "
+                "give traces of reads"
+            )
 
     def member(self, number: int) -> dict[str, Any]:
         """Profile and metrics alone of a member of the library."""
@@ -266,11 +283,10 @@ class Drives:
         """What each of several members sees."""
         loads = [(self.loads[member], seed) for member, seed in zip(members, seeds, strict=True)]
         seen, warmed = self.drive.run_loads(loads, self.plan.seconds, self.plan.warm_s)
-        return {
-            "seen": [row[:-1] for row in seen],
-            "warm_s": warmed["seconds"],
-            "steady": bool(warmed["steady"]),
-        }
+        found = {"seen": [row[:-1] for row in seen], "warm_s": warmed["seconds"], "steady": bool(warmed["steady"])}
+        if self.plan.staging:
+            found["machine"] = [warmed["late_us_p99"], warmed["waited_share"]]
+        return found
 
 
 _DRIVES: dict[Plan, Drives] = {}
@@ -308,6 +324,14 @@ class Labeller:
         self.cache = Cache(cache)
         self._workers = workers or threads_of(self.drive, threads)
 
+    def fill(self, progress: Progress) -> None:
+        """Write a real drive that may be overwritten as a whole, where the plan says so and the cache does not know
+        that it was done."""
+        key = key_of("filled", self._drives.about)
+        if isinstance(self.drive, StagingDrive) and self.drive.writable and self.plan.fill and not self.cache.get(key):
+            self.drive.fill(lambda done, all_bytes: progress("filling the drive", done, all_bytes))
+            self.cache.put(key, True)
+
     def library(self, progress: Progress) -> list[Member]:
         """The workloads, profiled and run alone."""
         loads, plan = self._drives.loads, self.plan
@@ -315,7 +339,7 @@ class Labeller:
 
         def pieces() -> Iterator[tuple[str, int]]:
             for number, load in enumerate(loads):
-                words = ("alone", self.drive.parameters, plan.seed, plan.warm_s, plan.seconds, number, load)
+                words = ("alone", self._drives.about, plan.seed, plan.warm_s, plan.seconds, number, load)
                 yield key_of(*words), number
 
         self._make("workloads", progress, len(loads), pieces, _member)
@@ -331,7 +355,14 @@ class Labeller:
             return
         at_once, seconds = self._workers.count, self.plan.seconds
         busiest = sorted((load.rate for load in self._drives.loads), reverse=True)[: self.plan.tenants[1]]
+        if self.plan.staging:
+            seconds += WARM_S if self.plan.warm_s is None else self.plan.warm_s
         records = int(sum(busiest) * seconds) * at_once
+        if self.plan.staging and records > RUN_IOS_MAX:
+            raise TenantError(
+                f"a run has up to {records:,} I/Os, and {RUN_IOS_MAX:,} are the most on a real drive; give fewer "
+                "--seconds or --tenants, or a lower --peak"
+            )
         room = _native.record_room()
         if room is not None and records > room[0]:
             raise TenantError(
@@ -353,7 +384,7 @@ class Labeller:
             count = chance.randint(*plan.tenants)
             members = tuple(chance.sample(range(len(library)), count))
             seeds = tuple(chance.randrange(2**53) for _ in members)
-            shared = ("run", self.drive.parameters, plan.seed, plan.warm_s, plan.seconds)
+            shared = ("run", self._drives.about, plan.seed, plan.warm_s, plan.seconds)
             yield key_of(*shared, *([library[member].load for member in members], seeds)), (members, seeds)
 
     def _make(
@@ -385,6 +416,12 @@ def summary(runs: Iterable[Run]) -> dict[str, float]:
         warm.append(run.warm_s)
         unsteady, idle = unsteady + (not run.steady), idle + run.idle
     return {"warm_s_median": float(np.median(warm)), "warm_s_max": max(warm), "unsteady": unsteady, "idle": idle}
+
+
+def worst_machine(runs: Iterable[Run]) -> tuple[float, float]:
+    """The most that this machine added to a run: see :attr:`Run.machine`."""
+    late, waited = zip(*(run.machine for run in runs), strict=True)
+    return max(late), max(waited)
 
 
 COLUMNS = (

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linnet._native import StagingDrive, TenantError, Trace, profile_trace
 from linnet.place.label import TENANTS_MAX, Progress
@@ -108,7 +109,7 @@ class Tenants:
     def measure_alone(self, progress: Callable[[int], None]) -> None:
         """Run every tenant alone in every window, which what mixes see is compared with."""
         pieces = [(i, window) for i in range(len(self._parts)) for window in range(self._windows.count)]
-        found = self.threads.in_order(lambda one: self._run([one[0]], one[1])[0], pieces, progress)
+        found = self.threads.in_order(lambda one: self._run([one[0]], one[1])[0][0], pieces, progress)
         for (tenant, window), seen in zip(pieces, found, strict=True):
             self._alone[tenant, window] = seen
             self.uses[tenant] |= seen > 0
@@ -119,23 +120,23 @@ class Tenants:
         alone = np.array([self._alone[i, window] for i in members])
         if len(members) == 1:
             return np.where(alone > 0, 1.0, np.nan)
-        seen = self._run(members, window)
+        seen, idle = self._run(members, window)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = np.where(self._at_least, seen / alone, alone / seen)
         # No I/O of it completed beside others.
         share[np.isnan(seen)] = 0.0
+        share[idle] = np.nan
         return np.where(alone > 0, share, np.nan)
 
-    def _run(self, members: Sequence[int], window: int) -> Floats:
-        """Metrics of members in a window, [m, k]; NaN for one that has no I/O then."""
+    def _run(self, members: Sequence[int], window: int) -> tuple[Floats, NDArray[np.bool_]]:
+        """Metrics of members in a window, [m, k], and who had no I/O then; they have NaN."""
         seconds = self._windows.seconds
         busy = [place for place, i in enumerate(members) if self._busy[i][window]]
-        seen = np.full((len(members), len(self._columns)), np.nan)
+        seen = np.full((len(members), len(METRICS)), np.nan)
         if busy:
             offered = [(self._parts[members[place]][window], self._depth) for place in busy]
-            rows = self._drive.run(offered, WARM_SHARE * seconds, seconds)
-            seen[busy] = np.array(rows)[:, self._columns]
-        return seen
+            seen[busy] = np.array(self._drive.run(offered, WARM_SHARE * seconds, seconds))[:, : len(METRICS)]
+        return seen[:, self._columns], np.isnan(seen).all(axis=1)
 
 
 def _last_ns(trace: Trace) -> int:

@@ -7,15 +7,53 @@ what was there before.
 
 from __future__ import annotations
 
-from linnet._native import SharedDrive, StagingDrive
+import os
+from pathlib import Path
+
+from linnet._native import DeviceError, SharedDrive, StagingDrive
+from linnet.dm import guard
+from linnet.dm.host import Host
 from linnet.threads import Threads
 
 Stage = SharedDrive | StagingDrive
 
+WARM_S = 1.0
+"""Warm-up on a real drive if none is asked for."""
+RUN_IOS_MAX = 50_000_000
+"""I/Os of a run on a real drive, which are held in memory."""
 LATE_US = 1000.0
-"""I/Os that are submitted later than this are a sign that the machine was measured, and not the drive."""
+WAITED = 0.1
+"""Of a run: how late a hundredth of its I/Os may be submitted, and for which share of the time with I/Os outstanding a
+tenant may wait for a CPU. Beyond, the machine was measured, and not the drive."""
+
+
+def open_drive(path: str, overwrite: bool) -> StagingDrive:
+    """Take a drive for runs. Raises DeviceError if it, or a part of it, is in use."""
+    host, real = Host(), Path(path).resolve()
+    if real.is_block_device():
+        if reasons := guard.in_use(host, guard.device(host, str(real))):
+            raise DeviceError("; ".join(reasons))
+    elif real.is_file():
+        for loop, source in host.loops():
+            # A loop device does not claim what it stands on.
+            if Path(source).exists() and real.samefile(source):
+                raise DeviceError(f"{path} is in use: {loop} stands on it")
+    return StagingDrive(real, overwrite)
+
+
+def identity(path: str) -> str:
+    """What a drive is, whatever the path to it: by what it says of itself, a file by its inode."""
+    real = Path(path).resolve()
+    if real.is_block_device():
+        host = Host()
+        return host.identity(host.number(str(real))) or str(real)
+    about = real.stat()
+    return f"inode {about.st_ino} on {os.major(about.st_dev)}:{os.minor(about.st_dev)}"
 
 
 def threads_of(stage: Stage, count: int | None = None) -> Threads:
     """Threads that run tenants, by default one for each CPU. A real drive has one, whose run a signal ends."""
-    return Threads(1, stage.stop) if isinstance(stage, StagingDrive) else Threads(count)
+    if not isinstance(stage, StagingDrive):
+        return Threads(count)
+    stage.resume()
+    return Threads(1, stage.stop)
