@@ -21,7 +21,7 @@ from pathlib import Path
 from owner import (
     GROUP,
     ZRAM_CONTROL,
-    ZRAM_NUMBER,
+    ZRAM_MARK,
     clear_dead,
     end_with_parent,
     name_of,
@@ -29,6 +29,7 @@ from owner import (
     remove_zram,
     undisturbed,
     unwinding,
+    zram_mark,
 )
 
 
@@ -235,8 +236,9 @@ class ZramBed(Bed):
     def attach(self, base: Path, undo: contextlib.ExitStack) -> str:
         """See :meth:`Bed.attach`."""
         number = ZRAM_CONTROL.joinpath("hot_add").read_text().strip()
-        (base / ZRAM_NUMBER).write_text(number)
-        undo.callback(remove_zram, number)
+        mark = zram_mark(number)
+        (base / ZRAM_MARK).write_text(mark)
+        undo.callback(remove_zram, mark)
         disk = Path(f"/sys/block/zram{number}")
         if "lz4" in (disk / "comp_algorithm").read_text().split():
             (disk / "comp_algorithm").write_text("lz4")

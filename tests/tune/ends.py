@@ -74,24 +74,32 @@ def next_one_clears_what_a_killed_one_left(bed: Bed, data: Path, log: Path) -> N
     assert not owner.is_dead(owner.name_of(os.getpid())) and not owner.is_dead(f"{owner.NAME}-1")
 
 
+def _zram(base: Path) -> Path:
+    return Path(f"/sys/block/zram{(base / owner.ZRAM_MARK).read_text().split()[0]}")
+
+
 def on_zram_nothing_is_left_either(bed: Bed, data: Path, log: Path) -> None:
     """A bed on zram removes its device when it is terminated, and the next bed that of one that was killed."""
     if not owner.ZRAM_CONTROL.exists():
         print("skipped: no zram")
         return
     process, base, _ = _made("reader", "ZramBed")
-    device = Path(f"/sys/block/zram{(base / owner.ZRAM_NUMBER).read_text()}")
+    device = _zram(base)
     assert device.exists()
     process.terminate()
     assert process.wait(60) == 128 + signal.SIGTERM
     assert _left(base) == NOTHING and not device.exists(), _left(base)
     killed, base, _ = _made("alone", "ZramBed")
-    device = Path(f"/sys/block/zram{(base / owner.ZRAM_NUMBER).read_text()}")
+    device = _zram(base)
     killed.kill()
     killed.wait()
     assert _left(base)[0] and device.exists()
-    following, _, _ = _made("alone", "ZramBed")
+    following, following_base, _ = _made("alone", "ZramBed")
     assert _left(base) == NOTHING, _left(base)
+    own = _zram(following_base)
+    assert own.exists()
+    assert owner.remove_zram(f"{own.name.removeprefix('zram')} 0 another boot"), "somebody else's"
+    assert own.exists(), "a number alone is not enough"
     following.terminate()
     following.wait(60)
-    assert not device.exists()
+    assert not own.exists()

@@ -23,8 +23,8 @@ from pathlib import Path
 GROUP = Path("/sys/fs/cgroup")
 NAME = "linnet-bed"
 ZRAM_CONTROL = Path("/sys/class/zram-control")
-ZRAM_NUMBER = "zram"
-"""In the directory of a bed on zram: a file with the device's number."""
+ZRAM_MARK = "zram"
+"""In the directory of a bed on zram: a file that says which device is its own."""
 _OWNED = re.compile(rf"{NAME}-(\d+)-(\d+)(?:-\w+)?")
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -68,11 +68,27 @@ def loops_below(base: Path) -> list[str]:
     return [f"/dev/{file.parts[3]}" for file in files if file.read_text().startswith(f"{base}/")]
 
 
-def remove_zram(number: str) -> None:
-    """Remove a zram device and what is on it; one that is gone or in use stays as it is."""
-    with contextlib.suppress(OSError):
-        Path(f"/sys/block/zram{number}/reset").write_text("1")
-        (ZRAM_CONTROL / "hot_remove").write_text(number)
+def zram_mark(number: str) -> str:
+    """A zram device: its number, which others get after it, and what only it has until the machine is started again."""
+    sequence = Path(f"/sys/block/zram{number}/diskseq")
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{number} {sequence.read_text().strip() if sequence.exists() else ''} {boot}"
+
+
+def remove_zram(mark: str) -> bool:
+    """Remove a zram device and what is on it, if it is still the one that was marked. Whether it is gone."""
+    number, *_ = mark.split(" ")
+    device = Path(f"/sys/block/zram{number}")
+    for _ in range(50):
+        if not device.exists() or zram_mark(number) != mark:
+            return True
+        # A probe of what was just unmounted may keep it busy.
+        with contextlib.suppress(OSError):
+            (device / "reset").write_text("1")
+            (ZRAM_CONTROL / "hot_remove").write_text(number)
+        if device.exists():
+            time.sleep(0.1)
+    return False
 
 
 def remove_group(group: Path) -> None:
@@ -96,9 +112,9 @@ def _remove_directory(base: Path) -> None:
                 subprocess.run(["umount", point], check=False, capture_output=True)
         for device in loops_below(base):
             subprocess.run(["losetup", "-d", device], check=False, capture_output=True)
-    if (base / ZRAM_NUMBER).exists():
-        remove_zram((base / ZRAM_NUMBER).read_text())
-    if not mounts_below(base):
+    mark = base / ZRAM_MARK
+    gone = not mark.exists() or remove_zram(mark.read_text())
+    if gone and not mounts_below(base):
         shutil.rmtree(base, ignore_errors=True)
 
 
