@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +17,13 @@ from linnet.extras import require
 from linnet.place.confidence import VALUE_PERCENT
 from linnet.place.words import METRICS
 
+if TYPE_CHECKING:
+    from linnet.place.plan import Planned, Tenants
+    from linnet.place.slo import Slo
+
 SLOS = ("read_bandwidth_mean-10%", "write_bandwidth_mean-10%")
+CHANGED = 0.1
+"""A change of a real drive between the beginning and the end that is worth a word."""
 SHOWN_MAX = 10
 """Tenants of whom is said that they missed a promise."""
 
@@ -92,11 +99,7 @@ def plan_command(
         found = plan(tenants, slos, cut, runs, seed, progress)
     if isinstance(stage, StagingDrive):
         warn_of_machine(*stage.machine)
-    if found.short:
-        warn("some tenants have a drive of their own because runs were short; give more --runs")
-    for column, one in enumerate(slos):
-        if not tenants.uses[:, column].any():
-            warn(f"no tenant has what {one.text()} is about")
+    _warn(found, tenants, slos)
     names = [str(path) for path in traces]
     missed = [{"tenant": names[i], "metric": metric, "share": share} for i, metric, share in found.missed]
     if json:
@@ -105,7 +108,7 @@ def plan_command(
                 **{"drive": name, "slos": [one.text() for one in slos], "seed": seed},
                 "drives": [[names[i] for i in sorted(mix)] for mix in found.drives],
                 **{"trials": found.trials, "held": found.held, "runs": found.runs, "short_of_runs": found.short},
-                **{"judged": found.judged, "missed": missed},
+                **{"judged": found.judged, "missed": missed, "drive_changed": found.changed},
             }
         )
         return
@@ -124,3 +127,17 @@ def plan_command(
     )
     for i, metric, share in found.missed[:SHOWN_MAX]:
         console.print(f"  {names[i]}: {metric} is {100 * (1 - share):.1f} % worse than alone")
+
+
+def _warn(found: Planned, tenants: Tenants, slos: Sequence[Slo]) -> None:
+    """Say what the plan does not rest on."""
+    if found.changed > CHANGED:
+        warn(
+            f"a tenant's metrics alone differ by {found.changed:.0%} between the end and the beginning: the drive or "
+            "the machine has changed meanwhile, and what neighbours cost is not known better than that"
+        )
+    if found.short:
+        warn("some tenants have a drive of their own because runs were short; give more --runs")
+    for column, one in enumerate(slos):
+        if not tenants.uses[:, column].any():
+            warn(f"no tenant has what {one.text()} is about")

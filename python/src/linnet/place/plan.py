@@ -26,6 +26,8 @@ from linnet.place.words import METRICS
 
 FOREST_SHARE, MIXES_PER_TENANT = 4, 5
 """Random mixes take one in FOREST_SHARE of the runs, and there are at most so many for each tenant."""
+CHECKED = 3
+"""Tenants of most load that run alone once more at the end, on a real drive."""
 WARM_SHARE = 0.1
 """Part of a window that is not measured."""
 
@@ -59,6 +61,8 @@ class Planned:
     """Tenants with a promise and I/O in the window that no trial saw."""
     missed: list[tuple[int, str, float]]
     """Those of them that had less than was promised: the metric, and the share they had."""
+    changed: float = 0.0
+    """By which share a tenant's metric alone differs between the end and the beginning: what became of a real drive."""
 
 
 class Tenants:
@@ -73,6 +77,7 @@ class Tenants:
         """
         self._drive, self._depth, self._windows = drive, depth, windows
         self.threads = threads_of(drive)
+        self.is_real = isinstance(drive, StagingDrive)
         self._columns = [METRICS.index(metric) for metric in metrics]
         self._at_least = np.array(["_bandwidth_" in metric for metric in metrics])
         self._parts: list[list[Trace]] = []
@@ -113,6 +118,16 @@ class Tenants:
         for (tenant, window), seen in zip(pieces, found, strict=True):
             self._alone[tenant, window] = seen
             self.uses[tenant] |= seen > 0
+
+    def changed(self, tenants: Sequence[int]) -> float:
+        """Run tenants alone in the last window once more: the largest change of a metric, as a share."""
+        window, most = self._windows.count - 1, 0.0
+        for tenant in tenants:
+            (seen,), _ = self._run([tenant], window)
+            before = self._alone[tenant, window]
+            there = (before > 0) & (seen > 0)
+            most = max(most, float(np.abs(np.log(seen[there] / before[there])).max(initial=0.0)))
+        return float(np.expm1(most))
 
     def share(self, mix: Mix, window: int) -> Floats:
         """What neighbours leave of bandwidths, and of the inverse of latencies, [m, k]."""
@@ -191,7 +206,8 @@ def plan(tenants: Tenants, slos: Sequence[Slo], windows: Windows, runs: int, see
         for tenant, row in zip(sorted(drive), left, strict=True):
             missed += [(tenant, slo.metric, float(x)) for slo, x, p in zip(slos, row, promised, strict=True) if x < p]
     ran = len(drawn) + trials.runs
-    return Planned(found.drives, found.trials, found.held, ran, found.short, judged, missed)
+    changed = tenants.changed(np.argsort(-tenants.loads)[:CHECKED].tolist()) if tenants.is_real else 0.0
+    return Planned(found.drives, found.trials, found.held, ran, found.short, judged, missed, changed)
 
 
 def _promised(slo: Slo) -> float:
