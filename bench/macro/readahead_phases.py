@@ -143,9 +143,10 @@ def draw(runs: list[Timeline], figure: Path) -> None:
     panels = page.subplots(len(runs), 1, sharex=True, squeeze=False)[:, 0]
     for panel, run in zip(panels, runs, strict=True):
         panel.semilogy([at for at, _ in run.rates], [max(rate, 1) for _, rate in run.rates], marker=".", lw=1)
-        for at, name in run.phases:
+        for number, (at, name) in enumerate(run.phases):
             panel.axvline(at, color="0.7", lw=0.8)
-            panel.annotate(name, (at, 1.02), xycoords=("data", "axes fraction"), fontsize=8)
+            # A scan is shorter than its name.
+            panel.annotate(name, (at, 1.02 + 0.08 * (number % 2)), xycoords=("data", "axes fraction"), fontsize=8)
         changed = sorted({round(change["t"], 1) for change in run.changes})
         panel.plot(changed, [0.03] * len(changed), "|", color="tab:red", transform=panel.get_xaxis_transform())
         panel.set_ylabel(f"{run.setting}\nops/s")
