@@ -14,13 +14,12 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 from linnet._native import DeviceError, StagingDrive, TenantError, TenantLoad, Trace
 from linnet.cli import app, place_staging
 from linnet.place import label, share_forest
 from linnet.place.label import COLUMNS
 from linnet.place.staging import identity, open_drive, threads_of
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 SIZE = 64 << 20
 CUT = ["--seconds", "0.1", "--windows", "2", "--runs", "20"]

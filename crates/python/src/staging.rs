@@ -80,7 +80,7 @@ impl PyStagingDrive {
         self.stop.store(false, Ordering::Relaxed);
     }
 
-    /// Writes all parts once, in order. `progress` hears of bytes done and bytes in all.
+    /// Writes all parts twice, in order and scattered. `progress` hears of bytes done and bytes in all.
     #[pyo3(signature = (progress = None))]
     fn fill(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<()> {
         let mut progress = Progress::new(progress);

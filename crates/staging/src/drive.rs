@@ -73,7 +73,7 @@ impl Drive {
         Ok(Drive { file, path: name, bytes, block, writable })
     }
 
-    /// As it was given.
+    /// The path that it was opened by.
     pub fn path(&self) -> &str {
         &self.path
     }

@@ -23,7 +23,6 @@ const PAGE: usize = 4096;
 pub const NOISE: usize = 32 << 20;
 /// Most I/Os that a ring holds.
 const DEPTH_MAX: usize = 4096;
-
 /// I/Os that are handed over together: those of a burst shall not wait for the last of them.
 const BATCH: usize = 8;
 
@@ -137,7 +136,7 @@ impl<'a> Player<'a> {
                 free_ns = then;
             }
         }
-        let waited_share = (waited_ns() - waited_before_ns) as f64 / busy_ns.max(1) as f64;
+        let waited_share = waited_ns().saturating_sub(waited_before_ns) as f64 / busy_ns.max(1) as f64;
         while self.free.len() < self.slots.len() {
             self.wait(1, SLEEP_MAX)?;
             self.reap(start, span)?;

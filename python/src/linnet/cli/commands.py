@@ -201,11 +201,11 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "label": (
             "linnet.cli.place_label:label",
-            "Run tenants together on a modelled drive: rows of profiles and of what each tenant saw.",
+            "Run tenants together on a drive: rows of profiles and of what each tenant saw.",
         ),
         "plan": (
             "linnet.cli.place_plan:plan_command",
-            "Plan which recorded tenants share a drive: mixes are run on the SSD model before they are put together.",
+            "Plan which recorded tenants share a drive: mixes are run before they are put together.",
         ),
         "serve": (
             "linnet.cli.place_service:serve_command",
