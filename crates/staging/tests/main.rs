@@ -167,6 +167,9 @@ fn filling_writes_every_page_differently() {
     assert_eq!(told.len() as u64, SIZE / (4 << 20) + SIZE / (64 << 10) + 1);
     let bytes = read(&file.0).unwrap();
     let mut pages: Vec<_> = bytes.chunks_exact(4096).collect();
+    // Each begins with its number among those written: the second pass left none of the first.
+    let number = |page: &[u8]| u64::from_ne_bytes(page[..8].try_into().unwrap());
+    assert!(pages.iter().all(|page| number(page) >= SIZE / 4096));
     pages.sort_unstable();
     pages.dedup();
     assert_eq!(pages.len() as u64, SIZE / 4096);
