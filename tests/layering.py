@@ -29,7 +29,7 @@ MAY_USE = {
     "replay": {"types", "array"},
     "tune": {"types", "core", "measure", "files"},
     "tenant": {"types", "sim", "measure", "ssd"},
-    "staging": {"types", "measure", "tenant"},
+    "staging": {"types", "sim", "measure", "tenant"},
     "study": {"types", "sim", "core", "measure", "array", "learn"},
     "bench": {"types", "sim", "core", "ssd"},
     "python": {

@@ -188,6 +188,9 @@ def test_labels_are_made_on_the_drive_and_kept(drive: Path, tmp_path: Path) -> N
     label._DRIVES.clear()
     other = drive.with_name("other")
     drive.rename(other)
+    renamed = [other if word == drive else word for word in filled]
+    assert json.loads(invoke(*renamed).stdout)["from_cache"] == 6, "the same drive by another path"
+    label._DRIVES.clear()
     shutil.copyfile(other, drive)
     assert json.loads(invoke(*filled).stdout)["from_cache"] == 0, "another drive"
 

@@ -106,10 +106,7 @@ impl PyTenantLoad {
     /// The I/Os that arrive within these seconds, on a space of so many bytes.
     fn trace(&self, py: Python<'_>, seconds: f64, space_bytes: u64, seed: u64) -> PyResult<PyTrace> {
         let end_ns = ns(seconds)?;
-        let ios = self.0.rate() * seconds;
-        if ios > 5e7 {
-            return Err(PyValueError::new_err(format!("{ios:.0} I/Os; give fewer seconds")));
-        }
+        check_ios(self.0.rate() * seconds)?;
         if u64::from(self.0.size_most()) > space_bytes || space_bytes < 4096 {
             return Err(PyValueError::new_err(format!("the space of {space_bytes} bytes is too small")));
         }
@@ -128,6 +125,17 @@ pub struct PySharedDrive {
     parameters: String,
 }
 
+/// Most I/Os that are made at a time, and held in memory.
+pub(crate) const IOS_MAX: u32 = 50_000_000;
+
+/// Refuses more I/Os than are made at a time.
+pub(crate) fn check_ios(ios: f64) -> PyResult<()> {
+    if ios > f64::from(IOS_MAX) {
+        return Err(PyValueError::new_err(format!("{ios:.0} I/Os; give fewer seconds")));
+    }
+    Ok(())
+}
+
 fn checked_share(share: f64, peak_bytes_per_s: f64) -> PyResult<f64> {
     if !(share > 0.0 && share <= 10.0 && (1e3..=1e12).contains(&peak_bytes_per_s)) {
         return Err(PyValueError::new_err("share is above 0, and the bandwidth in bytes per second"));
@@ -136,11 +144,16 @@ fn checked_share(share: f64, peak_bytes_per_s: f64) -> PyResult<f64> {
 }
 
 /// Metrics of an outcome: those of reads, then of writes, then the mean depth.
-pub(crate) fn numbers(outcome: &Outcome) -> Vec<f64> {
+fn numbers(outcome: &Outcome) -> Vec<f64> {
     let of = |seen: &Seen| {
         [seen.bandwidth_mean, seen.latency_mean_us, seen.latency_p90_us, seen.latency_p95_us, seen.latency_p99_us]
     };
     outcome.ops.iter().flat_map(of).chain([outcome.depth]).collect()
+}
+
+/// The numbers of each tenant; NaN for one that was idle.
+pub(crate) fn rows(outcomes: &[Outcome]) -> Vec<Vec<f64>> {
+    outcomes.iter().map(|one| if one.is_idle() { vec![f64::NAN; 11] } else { numbers(one) }).collect()
 }
 
 #[pymethods]
@@ -226,7 +239,6 @@ impl PySharedDrive {
             (found, settled, offered_ns)
         });
         let found = found.ok_or_else(|| stopped(progress))?;
-        let rows = found.outcomes.iter().map(|one| if one.is_idle() { vec![f64::NAN; 11] } else { numbers(one) });
         let steady = found.steady && (settled.steady || settled.pages == 0);
         let warmed = [
             ("seconds", found.warm_ns as f64 / 1e9),
@@ -235,7 +247,7 @@ impl PySharedDrive {
             ("offered_seconds", offered_ns as f64 / 1e9),
             ("amplification", settled.amplification),
         ];
-        Ok((rows.collect(), warmed.into()))
+        Ok((rows(&found.outcomes), warmed.into()))
     }
 
     /// `run`, and for each tenant what its mean read and its mean write waited for: microseconds by mechanism, those

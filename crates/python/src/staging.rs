@@ -8,18 +8,13 @@ use std::sync::{Mutex, PoisonError};
 use linnet_staging::{Drive, Error, Ran, colocate};
 use linnet_tenant::Tenant;
 use linnet_types::{IoRecord, Nanos};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 
-use crate::colocate::{Named, PyTenantLoad, measured, numbers, stopped};
+use crate::colocate::{IOS_MAX, Named, PyTenantLoad, check_ios, measured, rows, stopped};
 use crate::errors;
 use crate::progress::Progress;
 use crate::trace::PyTrace;
-
-/// Seconds that a drive runs before it is measured, if nothing else is asked for.
-const WARM_S: f64 = 1.0;
-/// Most records of a run.
-const RECORDS_MAX: f64 = 5e7;
 
 /// A real drive that tenants share: a block device of which nothing is in use, or a file. One run at a time. Its methods
 /// are those of `SharedDrive`, which models one.
@@ -36,18 +31,20 @@ pub struct PyStagingDrive {
 
 #[pymethods]
 impl PyStagingDrive {
+    /// Seconds that a drive runs before it is measured, if nothing else is asked for.
+    #[classattr]
+    const WARM_S: f64 = 1.0;
+
+    /// Most I/Os of a run of loads.
+    #[classattr]
+    const IOS_MAX: u32 = IOS_MAX;
+
     /// `overwrite` lets tenants write, and what is on the drive is lost.
     #[new]
     #[pyo3(signature = (path, overwrite = false))]
     fn new(path: PathBuf, overwrite: bool) -> PyResult<Self> {
         let drive = Drive::open(&path, overwrite).map_err(errors::staging)?;
         Ok(PyStagingDrive { drive, turn: Mutex::new(()), stop: AtomicBool::new(false), worst: Mutex::default() })
-    }
-
-    /// What results depend on, as text: the path and the size.
-    #[getter]
-    fn parameters(&self) -> String {
-        format!("{} of {} bytes a tenant", self.drive.path(), self.drive.part_bytes())
     }
 
     /// Whether what is on the drive may be overwritten.
@@ -107,7 +104,7 @@ impl PyStagingDrive {
         let (warm_ns, end_ns) = measured(tenants.len(), warm_s, end_s)?;
         let held: Vec<_> = tenants.iter().map(|(trace, depth)| (trace.records.clone(), *depth)).collect();
         let offered: Vec<_> = held.iter().map(|(ios, depth)| Tenant { ios: &ios[..], depth: *depth }).collect();
-        Ok(rows(&self.together(py, &offered, warm_ns, end_ns - warm_ns)?))
+        Ok(rows(&self.together(py, &offered, warm_ns, end_ns - warm_ns)?.outcomes))
     }
 
     /// See `SharedDrive.run_loads`. Whether the drive is in a steady state cannot be seen from outside: without `warm_s`
@@ -120,12 +117,10 @@ impl PyStagingDrive {
         seconds: f64,
         warm_s: Option<f64>,
     ) -> PyResult<(Vec<Vec<f64>>, Named)> {
-        let warm_s = warm_s.unwrap_or(WARM_S);
+        let warm_s = warm_s.unwrap_or(Self::WARM_S);
         let (warm_ns, end_ns) = measured(loads.len(), warm_s, warm_s + seconds)?;
         let ios: f64 = loads.iter().map(|(load, _)| load.0.rate() * (warm_s + seconds)).sum();
-        if ios > RECORDS_MAX {
-            return Err(PyValueError::new_err(format!("{ios:.0} I/Os; give fewer seconds")));
-        }
+        check_ios(ios)?;
         let loads: Vec<_> = loads.iter().map(|(load, seed)| (load.0.clone(), *seed)).collect();
         let space = self.drive.part_bytes();
         let held: Vec<_> = py.detach(|| loads.iter().map(|(load, seed)| load.records(end_ns, space, *seed)).collect());
@@ -134,13 +129,8 @@ impl PyStagingDrive {
         let ran = self.together(py, &offered, warm_ns, end_ns - warm_ns)?;
         let (late, waited) = (ran.late_us_p99, ran.waited_share);
         let warmed = [("seconds", warm_s), ("steady", 0.0), ("late_us_p99", late), ("waited_share", waited)];
-        Ok((rows(&ran), warmed.into()))
+        Ok((rows(&ran.outcomes), warmed.into()))
     }
-}
-
-/// The numbers of each tenant; NaN for one that was idle.
-fn rows(ran: &Ran) -> Vec<Vec<f64>> {
-    ran.outcomes.iter().map(|one| if one.is_idle() { vec![f64::NAN; 11] } else { numbers(one) }).collect()
 }
 
 impl PyStagingDrive {

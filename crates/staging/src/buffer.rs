@@ -4,6 +4,8 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
+use linnet_sim::Chance;
+
 /// Alignment that direct I/O asks of memory: a page serves every device.
 const ALIGN: usize = 4096;
 
@@ -30,13 +32,9 @@ impl Buffer {
     /// Bytes that no drive compresses, which differ from page to page.
     pub fn noise(size: usize) -> Buffer {
         let mut buffer = Buffer::new(size);
-        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut chance = Chance::new(0);
         for word in buffer.bytes().chunks_exact_mut(8) {
-            // xorshift64
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            word.copy_from_slice(&state.to_ne_bytes());
+            word.copy_from_slice(&chance.bits().to_ne_bytes());
         }
         buffer
     }

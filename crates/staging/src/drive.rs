@@ -73,11 +73,6 @@ impl Drive {
         Ok(Drive { file, path: name, bytes, block, writable })
     }
 
-    /// The path that it was opened by.
-    pub fn path(&self) -> &str {
-        &self.path
-    }
-
     /// Whether what is on it may be overwritten.
     pub fn writable(&self) -> bool {
         self.writable

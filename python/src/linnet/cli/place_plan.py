@@ -69,7 +69,7 @@ def plan_command(
     require("place", "linnet place plan")
     from linnet._native import SharedDrive, StagingDrive  # noqa: PLC0415
     from linnet.place.plan import Tenants, Windows, plan  # noqa: PLC0415
-    from linnet.place.staging import open_drive  # noqa: PLC0415
+    from linnet.place.staging import fill, open_drive  # noqa: PLC0415
     from linnet.place.trials import SURE  # noqa: PLC0415
 
     name = drive_name(drive, staging, overwrite)
@@ -95,7 +95,7 @@ def plan_command(
             )
         progress = bars.by_stage()
         if isinstance(stage, StagingDrive) and overwrite and fill_first:
-            stage.fill(lambda done, all_bytes: progress("filling the drive", done, all_bytes))
+            fill(stage, progress)
         found = plan(tenants, slos, cut, runs, seed, progress)
     if isinstance(stage, StagingDrive):
         warn_of_machine(*stage.machine)

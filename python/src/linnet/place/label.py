@@ -38,7 +38,7 @@ import numpy.typing as npt
 from linnet import _native
 from linnet._native import SharedDrive, StagingDrive, TenantError, TenantLoad
 from linnet.place.samples import beginning, samples
-from linnet.place.staging import RUN_IOS_MAX, WARM_S, Stage, identity, open_drive, threads_of
+from linnet.place.staging import Stage, fill, identity, open_drive, threads_of
 from linnet.place.words import FEATURES, METRICS
 from linnet.place.workers import Work, Workers
 from linnet.threads import Threads
@@ -240,10 +240,7 @@ class Drives:
         self.drive: Stage = (
             open_drive(plan.drive, plan.overwrite) if plan.staging else SharedDrive(plan.drive, plan.seed)
         )
-        self.about = self.drive.parameters
-        """What results depend on."""
-        if plan.staging:
-            self.about += f", {identity(plan.drive)}, {'filled' if plan.overwrite and plan.fill else 'as it was'}"
+        self.about = _about(self.drive, plan)
         chance = random.Random(f"library {plan.seed}")
         peak = plan.peak or PEAKS[plan.drive]
         low, high = np.log(plan.share)
@@ -289,6 +286,14 @@ class Drives:
         return found
 
 
+def _about(drive: Stage, plan: Plan) -> str:
+    """What results depend on."""
+    if isinstance(drive, SharedDrive):
+        return drive.parameters
+    how = "filled" if plan.overwrite and plan.fill else "as it was"
+    return f"{identity(plan.drive)}, {drive.space_bytes} bytes a tenant, {how}"
+
+
 _DRIVES: dict[Plan, Drives] = {}
 _DRIVES_LOCK = threading.Lock()
 
@@ -320,16 +325,16 @@ class Labeller:
         plan.check()
         self.plan = plan
         self._drives = _drives_of(plan)
-        self.drive = self._drives.drive
+        self.drive, self.about = self._drives.drive, self._drives.about
         self.cache = Cache(cache)
         self._workers = workers or threads_of(self.drive, threads)
 
     def fill(self, progress: Progress) -> None:
         """Write a real drive that may be overwritten as a whole, where the plan says so and the cache does not know
         that it was done."""
-        key = key_of("filled", self._drives.about)
+        key = key_of("filled", self.about)
         if isinstance(self.drive, StagingDrive) and self.drive.writable and self.plan.fill and not self.cache.get(key):
-            self.drive.fill(lambda done, all_bytes: progress("filling the drive", done, all_bytes))
+            fill(self.drive, progress)
             self.cache.put(key, True)
 
     def library(self, progress: Progress) -> list[Member]:
@@ -339,7 +344,7 @@ class Labeller:
 
         def pieces() -> Iterator[tuple[str, int]]:
             for number, load in enumerate(loads):
-                words = ("alone", self._drives.about, plan.seed, plan.warm_s, plan.seconds, number, load)
+                words = ("alone", self.about, plan.seed, plan.warm_s, plan.seconds, number, load)
                 yield key_of(*words), number
 
         self._make("workloads", progress, len(loads), pieces, _member)
@@ -356,12 +361,12 @@ class Labeller:
         at_once, seconds = self._workers.count, self.plan.seconds
         busiest = sorted((load.rate for load in self._drives.loads), reverse=True)[: self.plan.tenants[1]]
         if self.plan.staging:
-            seconds += WARM_S if self.plan.warm_s is None else self.plan.warm_s
+            seconds += StagingDrive.WARM_S if self.plan.warm_s is None else self.plan.warm_s
         records = int(sum(busiest) * seconds) * at_once
-        if self.plan.staging and records > RUN_IOS_MAX:
+        if self.plan.staging and records > StagingDrive.IOS_MAX:
             raise TenantError(
-                f"a run has up to {records:,} I/Os, and {RUN_IOS_MAX:,} are the most on a real drive; give fewer "
-                "--seconds or --tenants, or a lower --peak"
+                f"a run has up to {records:,} I/Os, and {StagingDrive.IOS_MAX:,} are the most on a real drive; give "
+                "fewer --seconds or --tenants, or a lower --peak"
             )
         room = _native.record_room()
         if room is not None and records > room[0]:
@@ -384,7 +389,7 @@ class Labeller:
             count = chance.randint(*plan.tenants)
             members = tuple(chance.sample(range(len(library)), count))
             seeds = tuple(chance.randrange(2**53) for _ in members)
-            shared = ("run", self._drives.about, plan.seed, plan.warm_s, plan.seconds)
+            shared = ("run", self.about, plan.seed, plan.warm_s, plan.seconds)
             yield key_of(*shared, *([library[member].load for member in members], seeds)), (members, seeds)
 
     def _make(

@@ -77,7 +77,6 @@ class Tenants:
         """
         self._drive, self._depth, self._windows = drive, depth, windows
         self.threads = threads_of(drive)
-        self.is_real = isinstance(drive, StagingDrive)
         self._columns = [METRICS.index(metric) for metric in metrics]
         self._at_least = np.array(["_bandwidth_" in metric for metric in metrics])
         self._parts: list[list[Trace]] = []
@@ -119,10 +118,15 @@ class Tenants:
             self._alone[tenant, window] = seen
             self.uses[tenant] |= seen > 0
 
-    def changed(self, tenants: Sequence[int]) -> float:
-        """Run tenants alone in the last window once more: the largest change of a metric, as a share."""
+    def changed(self) -> float:
+        """Run the busiest tenants alone in the last window once more: the largest change of a metric, as a share.
+
+        A modelled drive does not change: 0.
+        """
+        if not isinstance(self._drive, StagingDrive):
+            return 0.0
         window, most = self._windows.count - 1, 0.0
-        for tenant in tenants:
+        for tenant in np.argsort(-self.loads)[:CHECKED].tolist():
             (seen,), _ = self._run([tenant], window)
             before = self._alone[tenant, window]
             there = (before > 0) & (seen > 0)
@@ -206,8 +210,7 @@ def plan(tenants: Tenants, slos: Sequence[Slo], windows: Windows, runs: int, see
         for tenant, row in zip(sorted(drive), left, strict=True):
             missed += [(tenant, slo.metric, float(x)) for slo, x, p in zip(slos, row, promised, strict=True) if x < p]
     ran = len(drawn) + trials.runs
-    changed = tenants.changed(np.argsort(-tenants.loads)[:CHECKED].tolist()) if tenants.is_real else 0.0
-    return Planned(found.drives, found.trials, found.held, ran, found.short, judged, missed, changed)
+    return Planned(found.drives, found.trials, found.held, ran, found.short, judged, missed, tenants.changed())
 
 
 def _promised(slo: Slo) -> float:

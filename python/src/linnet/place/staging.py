@@ -8,6 +8,7 @@ what was there before.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from linnet._native import DeviceError, SharedDrive, StagingDrive
@@ -17,10 +18,6 @@ from linnet.threads import Threads
 
 Stage = SharedDrive | StagingDrive
 
-WARM_S = 1.0
-"""Warm-up on a real drive if none is asked for."""
-RUN_IOS_MAX = 50_000_000
-"""I/Os of a run on a real drive, which are held in memory."""
 LATE_US = 1000.0
 WAITED = 0.1
 """Of a run: how late a hundredth of its I/Os may be submitted, and for which share of the time with I/Os outstanding a
@@ -39,6 +36,11 @@ def open_drive(path: str, overwrite: bool) -> StagingDrive:
             if Path(source).exists() and real.samefile(source):
                 raise DeviceError(f"{path} is in use: {loop} stands on it")
     return StagingDrive(real, overwrite)
+
+
+def fill(drive: StagingDrive, progress: Callable[[str, int, int], None]) -> None:
+    """Write a drive as a whole."""
+    drive.fill(lambda done, all_bytes: progress("filling the drive", done, all_bytes))
 
 
 def identity(path: str) -> str:

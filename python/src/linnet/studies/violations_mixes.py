@@ -81,7 +81,7 @@ class Mixes:
             members, plan, drive = sorted(mix), self._labeller.plan, self._labeller.drive
             # In window 0 member i has seed i + 1, as in the library's runs alone.
             loads = [(self.library[i].load, i + 1 + STRIDE * window) for i in members]
-            key = key_of("mix", drive.parameters, plan.seed, plan.warm_s, plan.seconds, loads)
+            key = key_of("mix", self._labeller.about, plan.seed, plan.warm_s, plan.seconds, loads)
             seen = self._cache.get(key)
             if seen is None:
                 rows, _ = drive.run_loads(loads, plan.seconds, plan.warm_s)
