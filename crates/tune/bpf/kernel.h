@@ -55,6 +55,7 @@ struct super_block {
 struct inode {
 	unsigned long i_ino;
 	struct super_block *i_sb;
+	long long i_size;
 } RELOCATED;
 
 struct address_space {

@@ -413,6 +413,7 @@ int descriptors(struct bpf_iter__task_file *ctx)
 		return 0;
 	out.inode = key.inode;
 	out.dev = key.dev;
+	out.size = file->f_inode->i_size;
 	out.cgroup = task->cgroups->dfl_cgrp->kn->id;
 	out.process = task->tgid;
 	out.fd = ctx->fd;

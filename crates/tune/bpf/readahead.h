@@ -44,6 +44,7 @@ struct hot {
 struct open_file {
 	u64 inode;
 	u64 cgroup;
+	u64 size;	/* bytes of the file */
 	u32 dev;
 	u32 process;
 	u32 fd;

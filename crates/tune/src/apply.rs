@@ -8,9 +8,10 @@ use crate::advised::Advised;
 use crate::bdi::{Bdi, of_files};
 use crate::error::Result;
 use crate::event::Event;
-use crate::govern::Proposal;
+use crate::govern::{Proposal, WINDOW};
 use crate::host::Host;
 use crate::journal::{FileEntry, Journal};
+use crate::memory::soon_held;
 use crate::mounts::{Mount, mounts};
 use crate::names::Names;
 use crate::observe::{Observer, Reader};
@@ -20,6 +21,8 @@ use crate::tuner::Track;
 
 /// A file that cannot be set is looked at again after this long.
 const AGAIN: Duration = Duration::from_secs(10);
+/// Why a file keeps its value that is read at random; asked again after a window.
+const SOON_HELD: &str = "all that its group reads will soon be in memory";
 /// Files that were opened since are looked for so often, or less where looking takes long.
 const REFRESH: Duration = Duration::from_secs(2);
 /// Looking may take one part of so many.
@@ -159,6 +162,7 @@ impl Files {
         }
         let wanted: Vec<FileId> = proposals.iter().map(|(_, key, _)| key.file).collect();
         let open = context.observer.descriptors(&wanted)?;
+        let held = soon_held(context, now, &proposals, &open)?;
         let ours = mounts(context.host, "self");
         let mut events = Vec::new();
         let mut batches: HashMap<String, Vec<Change>> = HashMap::new();
@@ -167,6 +171,10 @@ impl Files {
             let device_kib = bdi.value_kib(context.host).unwrap_or(0);
             let original_kib = originals(&bdi.name).unwrap_or(device_kib);
             let free = settable(&open, key, device_kib, original_kib, context, &self.bounds);
+            let free = match free {
+                Ok(_) if held.contains(&key) => Err((SOON_HELD.to_owned(), WINDOW)),
+                free => free.map_err(|reason| (reason, AGAIN)),
+            };
             let track = context.tracks.get_mut(&key).expect("proposed just now");
             let mut event = Event {
                 from_kib: Some(track.governor.current_kib()),
@@ -176,8 +184,8 @@ impl Files {
             };
             let free = match free {
                 Ok(free) => free,
-                Err(reason) => {
-                    track.refused(now, AGAIN);
+                Err((reason, wait)) => {
+                    track.refused(now, wait);
                     // Files that leave their group may have been closed since, and then need nothing.
                     if track.follower.leaves().is_none() && track.is_news(&reason) {
                         event.kind = "skip";

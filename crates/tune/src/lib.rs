@@ -19,6 +19,7 @@ pub mod govern;
 mod groups;
 pub mod host;
 pub mod journal;
+mod memory;
 pub mod model;
 pub mod mounts;
 pub mod names;

@@ -68,6 +68,8 @@ pub struct Descriptor {
     pub mode: u32,
     /// f_flags.
     pub flags: u32,
+    /// Of the file; 0 where it is not known.
+    pub size_bytes: u64,
     /// The value now.
     pub value_kib: u32,
 }
@@ -299,6 +301,7 @@ mod tests {
             fd: 3,
             mode: 0x1f,
             flags: 0,
+            size_bytes: 0,
             value_kib: 128,
         }
     }

@@ -106,7 +106,7 @@ mod tests {
 
     const FILE: FileId = FileId { dev: Dev { major: 254, minor: 1 }, inode: 12 };
     const DESCRIPTOR: Descriptor =
-        Descriptor { file: FILE, cgroup: 1, process: 0, fd: 3, mode: 0x1f, flags: 0, value_kib: 128 };
+        Descriptor { file: FILE, cgroup: 1, process: 0, fd: 3, mode: 0x1f, flags: 0, size_bytes: 0, value_kib: 128 };
 
     #[test]
     fn what_one_device_refuses_keeps_no_files_of_others_waiting() {

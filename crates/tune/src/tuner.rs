@@ -105,6 +105,9 @@ pub(crate) struct Track {
     pub(crate) corrected: bool,
     /// It is read again after a rest of `ANOTHER`. It may have been opened since: the next look at descriptors tells.
     pub(crate) rested: bool,
+    /// Pages that came since `begun`, the look before its first read or its first one after such a rest.
+    pub(crate) brought: u64,
+    pub(crate) begun: Duration,
     pub(crate) follower: Follower,
 }
 
@@ -113,7 +116,7 @@ impl Track {
     pub(crate) fn new(now: Duration, kib: u32) -> Track {
         let governor = Governor::new(now, kib);
         let follower = Follower::default();
-        Track { governor, seen: now, skipped: None, corrected: false, rested: false, follower }
+        Track { governor, seen: now, skipped: None, corrected: false, rested: false, brought: 0, begun: now, follower }
     }
 
     /// A proposal could not be carried out. It may come again after a while.
@@ -302,13 +305,17 @@ impl<'a> Tuner<'a> {
         let look = Look { now, since, demands, decider: self.decider, bdis: &self.bdis };
         let mut proposals = put_back(&advised, now, look.bdis, &self.tracks);
         for Reads { key, bdi, value, counts, rpcs } in found {
-            let track = self.tracks.entry(key).or_insert_with(|| Track::new(now, value));
+            let track = self.tracks.entry(key).or_insert_with(|| Track { begun: since, ..Track::new(now, value) });
             if now > track.seen + PAUSE {
                 self.files.note_resumed();
             }
             let has_rested = now > track.seen + ANOTHER;
             track.rested |= has_rested;
             track.seen = now;
+            if has_rested {
+                (track.brought, track.begun) = (0, since);
+            }
+            track.brought += counts.added;
             if bdi.kind != Kind::Nfs && !key.advised {
                 self.groups.add(look, &bdi, key, value, &counts, track);
             }

@@ -28,7 +28,8 @@ impl Observer for Readers {
     }
     fn descriptors(&mut self, _: &[FileId]) -> Result<Vec<Descriptor>> {
         let value_kib = std::mem::replace(&mut self.plain_kib, 8);
-        let plain = Descriptor { file: FILE, cgroup: 1, process: 100, fd: 3, mode: 0x1f, flags: 0, value_kib };
+        let plain =
+            Descriptor { file: FILE, cgroup: 1, process: 100, fd: 3, mode: 0x1f, flags: 0, size_bytes: 0, value_kib };
         let advised = Descriptor { process: 101, value_kib: 256, ..plain.clone() };
         Ok(vec![plain, advised])
     }
@@ -118,6 +119,39 @@ impl Observer for Refusing {
 }
 
 #[test]
+fn a_file_that_will_soon_be_in_memory_keeps_its_value_until_it_does_not_stay_there() {
+    const MIB: u64 = 1 << 20;
+    // Random reads bring 25 MiB in the first second, and as much in each quarter of one after.
+    let looks = |size_mib: u64, memory_mib: u64, looks: u64| {
+        let (_root, host) = host();
+        host.replace("/proc/meminfo", &format!("MemAvailable: {} kB", memory_mib * 1024)).expect("written");
+        let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+        let open = Descriptor {
+            file: FILE,
+            cgroup: 1,
+            process: 100,
+            fd: 3,
+            mode: 0x1f,
+            flags: 0,
+            size_bytes: size_mib * MIB,
+            value_kib: 128,
+        };
+        let mut observer = Refusing(sight, open);
+        let options = Options { dry_run: true, ..Options::default() };
+        let rule = Rule::default();
+        let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+        let mut look = |n: u64| tuner.tick(Duration::from_millis(250 * n), &[random(Reader::Own, 200, 32)]);
+        (4..4 + looks).flat_map(|n| look(n).expect("a look")).collect::<Vec<Event>>()
+    };
+    let events = looks(54, 1000, 2);
+    assert_eq!(kinds(&events), ["skip"], "{events:?}");
+    assert!(events[0].why.starts_with("left alone, all that its group reads will soon be in memory (random"));
+    assert_eq!(kinds(&looks(54, 100, 2)), ["decision"], "more than half of the memory");
+    assert_eq!(kinds(&looks(500, 2000, 2)), ["decision"], "475 MiB would take 19 s");
+    assert_eq!(kinds(&looks(54, 1000, 8)), ["skip", "decision"], "it was brought four times");
+}
+
+#[test]
 fn a_file_that_cannot_be_set_is_told_once_and_not_as_set() {
     use std::os::fd::AsRawFd;
     let (_root, host) = host();
@@ -128,7 +162,7 @@ fn a_file_that_cannot_be_set_is_told_once_and_not_as_set() {
     let (pipe, _end) = std::io::pipe().expect("a pipe");
     let file = FileId { dev: DEV, inode: rustix::fs::fstat(&pipe).expect("its number").st_ino };
     let fd = u32::try_from(pipe.as_raw_fd()).expect("positive");
-    let open = Descriptor { file, cgroup: 1, process, fd, mode: 0x1f, flags: 0, value_kib: 128 };
+    let open = Descriptor { file, cgroup: 1, process, fd, mode: 0x1f, flags: 0, size_bytes: 0, value_kib: 128 };
     let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
     let mut observer = Refusing(sight, open);
     let options = Options { scope: Scope::Files, ..Options::default() };
@@ -254,7 +288,7 @@ fn decisions_on_a_database(looks: u64, value_kib: u32, each: impl Fn(u64, &mut R
     host.replace("/sys/class/bdi/8:0/read_ahead_kb", &value_kib.to_string()).expect("written");
     let open = |k: u32| {
         let file = FileId { dev: DEV, inode: 1000 + u64::from(k) };
-        Descriptor { file, cgroup: 1, process: 100, fd: k, mode: 0x1f, flags: 0, value_kib }
+        Descriptor { file, cgroup: 1, process: 100, fd: k, mode: 0x1f, flags: 0, size_bytes: 0, value_kib }
     };
     let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
     let mut observer = Database { sight, open: (0..=1000).map(open).collect(), advised: Rc::default() };
@@ -318,6 +352,7 @@ fn decisions_beside(from: u64, only_soon: bool) -> (Vec<Event>, Vec<Event>) {
         fd: u32::try_from(k).expect("small"),
         mode: 0x1f,
         flags: 0,
+        size_bytes: 0,
         value_kib: 128,
     };
     let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };

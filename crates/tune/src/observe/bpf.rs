@@ -373,7 +373,7 @@ impl Bpf {
             let _ = map.remove(key);
         }
         let page_kib = self.page_kib;
-        Ok(listed?.chunks_exact(40).map(|record| descriptor(record, page_kib)).collect())
+        Ok(listed?.chunks_exact(48).map(|record| descriptor(record, page_kib)).collect())
     }
 
     fn mapped_with_advice(&mut self) -> Result<Advised> {
@@ -413,13 +413,14 @@ fn descriptor(record: &[u8], page_kib: u32) -> Descriptor {
     let wide = |at: usize| u64::from_ne_bytes(record[at..at + 8].try_into().expect("eight bytes"));
     let word = |at: usize| u32::from_ne_bytes(record[at..at + 4].try_into().expect("four bytes"));
     Descriptor {
-        file: FileId { dev: Dev::from_kernel(word(16)), inode: wide(0) },
+        file: FileId { dev: Dev::from_kernel(word(24)), inode: wide(0) },
         cgroup: wide(8),
-        process: word(20),
-        fd: word(24),
-        mode: word(28),
-        flags: word(32),
-        value_kib: word(36).saturating_mul(page_kib),
+        size_bytes: wide(16),
+        process: word(28),
+        fd: word(32),
+        mode: word(36),
+        flags: word(40),
+        value_kib: word(44).saturating_mul(page_kib),
     }
 }
 
