@@ -119,7 +119,7 @@ const VERSION_1: Limits = Limits {
 /// Bytes that may hold files which a process reads: what its control group and those above it may use, less what they use
 /// for other things. 0 where it cannot be seen.
 fn room_bytes(host: &Host, process: u32) -> u64 {
-    let text = host.text(format!("/proc/{process}/cgroup")).unwrap_or_default();
+    let Some(text) = host.text(format!("/proc/{process}/cgroup")) else { return 0 };
     let groups = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let first = groups().find(|(controllers, _)| controllers.split(',').any(|one| one == "memory"));
     let (tree, path, names) = match (first, tree(host)) {
@@ -185,8 +185,9 @@ mod tests {
         let host = Host::below(root.path());
         let write = |name: &str, text: &str| host.replace(name, text).expect("written");
         let room = || room_bytes(&host, 7);
-        assert_eq!(room(), 0, "nothing is known");
         write("/proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    8000 kB\n");
+        assert_eq!(room(), 0, "the process is gone");
+        write("/proc/7/cgroup", "");
         assert_eq!(room(), 8_192_000, "no control groups");
         write("/sys/fs/cgroup/cgroup.controllers", "memory");
         write("/proc/7/cgroup", "0::/pod.slice/db\n");

@@ -125,6 +125,7 @@ fn a_file_that_will_soon_be_in_memory_keeps_its_value_until_it_does_not_stay_the
     let looks = |size_mib: u64, memory_mib: u64, looks: u64| {
         let (_root, host) = host();
         host.replace("/proc/meminfo", &format!("MemAvailable: {} kB", memory_mib * 1024)).expect("written");
+        host.replace("/proc/100/cgroup", "0::/\n").expect("written");
         let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
         let open = Descriptor {
             file: FILE,
