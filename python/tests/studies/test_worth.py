@@ -159,15 +159,17 @@ def test_kept_cells_are_not_run_again(tmp_path: Path, small_drive: Path, monkeyp
 
     def rows_of(experiment: Any, writes: str) -> list[dict[str, Any]]:
         ran.append(experiment.setup.seed)
-        return [{"trace": experiment.name, **MADE}]
+        return [{"trace": experiment.name, **MADE}] * 2
 
     monkeypatch.setattr(worth_grid, "cell_rows", rows_of)
     keep = tmp_path / "kept.jsonl"
     first = worth_grid.run_cells(cells[:1], lambda source: [], Progress(), keep)
-    with keep.open("a") as file:
-        file.write('{"trace": "cut off')
     both = worth_grid.run_cells(cells, lambda source: [], Progress(), keep)
-    assert ran == [100, 101] and both[0] == first[0] and len(kept_rows(keep)) == 2
+    assert ran == [100, 101] and both[:2] == first and kept_rows(keep) == both
+    # The second cell's rows were cut off within its last one: its first one says too little.
+    keep.write_bytes(keep.read_bytes()[:-20])
+    assert worth_grid.run_cells(cells, lambda source: [], Progress(), keep) == both == kept_rows(keep)
+    assert ran == [100, 101, 101]
 
 
 def test_kept_rows_of_traces_of_one_name_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,8 +43,13 @@ def kept_rows(path: Path, needed: Kinds = NONE, optional: Kinds = NONE) -> list[
     return _read(path, needed, optional)[0]
 
 
-def _read(path: Path, needed: Kinds, optional: Kinds) -> tuple[list[dict[str, Any]], bytes | None]:
-    """The rows of a file, and what must be in it before more are appended, if that is not what it has."""
+def _read(
+    path: Path, needed: Kinds, optional: Kinds, together: Sequence[str] = ()
+) -> tuple[list[dict[str, Any]], bytes | None]:
+    """The rows of a file, and what must be in it before more are appended, if that is not what it has.
+
+    ``together`` is that of :class:`Kept`.
+    """
     if not path.exists():
         return [], None
     data = path.read_bytes()
@@ -53,7 +58,9 @@ def _read(path: Path, needed: Kinds, optional: Kinds) -> tuple[list[dict[str, An
     if not last:
         return rows, None
     if _cut_off(last, needed):
-        return rows, data[: -len(last)]
+        begun = _begun(rows, together) if together else 0
+        rows = rows[: len(rows) - begun]
+        return rows, b"".join(line + b"\n" for line in whole[: len(rows)])
     rows.append(_row(last, f"{path}: line {len(whole) + 1}", needed, optional))
     return rows, data + b"\n"
 
@@ -90,6 +97,15 @@ def _cut_off(line: bytes, needed: Kinds) -> bool:
     return False
 
 
+def _begun(rows: Sequence[dict[str, Any]], together: Sequence[str]) -> int:
+    """How many rows at the end may belong to the one that was cut off."""
+
+    def of(row: dict[str, Any]) -> list[Any]:
+        return [row.get(key) for key in together]
+
+    return next((n for n, row in enumerate(reversed(rows)) if of(row) != of(rows[-1])), len(rows))
+
+
 def _lines(rows: Sequence[dict[str, Any]]) -> str:
     return "".join(json.dumps(row) + "\n" for row in rows)
 
@@ -97,10 +113,11 @@ def _lines(rows: Sequence[dict[str, Any]]) -> str:
 class Kept:
     """The rows of a file from before, and the place where new ones are appended. Without a file nothing is kept.
 
-    ``needed`` and ``optional`` are those of :func:`kept_rows`.
+    ``needed`` and ``optional`` are those of :func:`kept_rows`. Rows that agree in the keys ``together`` are of use only
+    together: where the last one was cut off, those before it are made again too.
     """
 
-    def __init__(self, path: Path | None, needed: Kinds, optional: Kinds = NONE) -> None:
+    def __init__(self, path: Path | None, needed: Kinds, optional: Kinds = NONE, together: Sequence[str] = ()) -> None:
         if path is not None and path.exists() and not path.is_file():
             raise ValueError(f"{path}: not a regular file, and rows are appended to what it has; give a file")
         self._path = path
@@ -108,7 +125,7 @@ class Kept:
         """Rows that need not be made again."""
         if path is not None:
             check_target(path)
-            self.before, mended = _read(path, needed, optional)
+            self.before, mended = _read(path, needed, optional, together)
             if mended is not None:
                 write_whole(path, mended)
 

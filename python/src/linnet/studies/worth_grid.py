@@ -216,7 +216,7 @@ def run_cells(
     ``rows_of`` gives the rows of a cell's experiment, by default those of the worth of the model; its other argument
     says where writes go: ``all`` or ``own``. ``row`` is what these rows have.
     """
-    kept = Kept(keep, {**CELL, **row}, CHANGED)
+    kept = Kept(keep, {**CELL, **row}, CHANGED, together=(*CELL, CONTENT))
     rows: list[dict[str, Any]] = []
     busy: dict[tuple[Any, ...], float] = {}
     contents: dict[Source, dict[str, str]] = {}
