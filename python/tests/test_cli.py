@@ -200,6 +200,8 @@ def test_every_command_that_reads_traces_may_be_lenient(linnet, small_drive: Pat
         ("compare", "-t", bad, "--policy", "baseline", *preset),
         ("ssd", "run", "-w", bad, "--params", small_drive),
         ("ssd", "explain", "-w", bad, "--params", small_drive),
+        ("place", "profile", bad),
+        ("place", "profile", bad, "--phases"),
     ):
         if words[0] != "evaluate":
             assert "later" in one_line(linnet(*words), 1)

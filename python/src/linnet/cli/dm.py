@@ -15,7 +15,7 @@ import typer
 
 from linnet.cli import dm_plan
 from linnet.cli.dm_plan import DryRun, Examined, Hedge, Models, Name, PolicyName
-from linnet.cli.options import AsJson, Format, load
+from linnet.cli.options import AsJson, Format, Lenient, load
 from linnet.cli.output import Bars, console, print_json, table, warn
 from linnet.dm import DmError, record, status, volume
 from linnet.dm import table as tables
@@ -296,6 +296,7 @@ def export_trace(
         typer.Option(help="Also record the decisions, and write the events as text to this file.", show_default=False),
     ] = None,
     format: Format = None,
+    lenient: Lenient = False,
     dry_run: DryRun = False,
 ) -> None:
     """Record what each replica served and write it as traces for `linnet fit`.
@@ -332,7 +333,7 @@ def export_trace(
                 text.seek(0)
                 with whole_file(decisions, follow=False) as file:
                     shutil.copyfileobj(text, file)
-        trace = load(source, format, bars)
+        trace = load(source, format, bars, lenient=lenient)
         stack.close()  # the bars and the text
         if lost := trace.skipped.get("lost events"):
             warn(f"{lost:,} events were lost: the kernel's buffer was too small for this load")

@@ -13,6 +13,7 @@ import typer
 from linnet import _native
 from linnet._native import DeviceError, PolicyError, Trace, TraceError
 from linnet.cli.output import Bars, destination, warn
+from linnet.lenient import left_out
 
 
 def _complete(known: Sequence[str], text: str) -> list[str]:
@@ -116,10 +117,6 @@ Stalls = Annotated[
 Rerate = Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)]
 
 
-INVALID = ("malformed", "truncated", "absurd time")
-"""Reasons for which lenient reading leaves records out (spec/trace-record.md)."""
-
-
 Rebuilt = Annotated[
     int,
     typer.Option(
@@ -170,10 +167,8 @@ def reading(path: Path, bars: Bars) -> Callable[[int, int], None]:
 
 def warn_left_out(path: Path, skipped: Mapping[str, int]) -> None:
     """Say how many records lenient reading left out."""
-    found = {reason: skipped[reason] for reason in INVALID if skipped.get(reason)}
-    if found:
-        parts = ", ".join(f"{reason} {count:,}" for reason, count in found.items())
-        warn(f"{path}: invalid records were left out: {sum(found.values()):,} ({parts})")
+    if text := left_out(skipped):
+        warn(f"{path}: {text}")
 
 
 def load(

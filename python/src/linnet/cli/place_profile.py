@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from linnet._native import TenantProfile
-from linnet.cli.options import AsJson, Format
+from linnet.cli.options import AsJson, Format, Lenient, load
 from linnet.cli.output import Bars, console, print_json, table, warn
 from linnet.files import check_folder, read_bounded, write_whole
 from linnet.place import profiles
@@ -26,7 +26,7 @@ def profile(
         typer.Argument(help="Traces of any known format, or fio job files (.fio, .job).", show_default=False),
     ],
     format: Format = None,
-    lenient: Annotated[bool, typer.Option("--lenient", help="Leave out invalid records.")] = False,
+    lenient: Lenient = False,
     tenant_from: Annotated[
         Literal["device"] | None,
         typer.Option(help="Make each device or volume of the trace a tenant.", show_default=False),
@@ -64,7 +64,8 @@ def profile(
     with Bars() as bars:
         for path in traces:
             if phases and path.suffix not in profiles.JOB_FILES:
-                found += profiles.with_phases(path, format, tenant_from, window_ms, streams)
+                trace = load(path, format, bars, lenient=lenient, tenant_from=tenant_from)
+                found += profiles.with_phases(path, window_ms=window_ms, streams=streams, trace=trace)
                 continue
             step = bars.stage(f"profiling {path.name}", max(1, path.stat().st_size if path.is_file() else 1))
             made, warnings = profiles.from_file(

@@ -11,7 +11,6 @@ import typer
 from linnet import _native
 from linnet._native import Trace, TraceError
 from linnet.cli.options import (
-    INVALID,
     AsJson,
     Format,
     Lenient,
@@ -24,6 +23,7 @@ from linnet.cli.options import (
     warn_left_out,
 )
 from linnet.cli.output import Bars, console, flatten, percent, print_json, table, warn
+from linnet.lenient import INVALID
 
 File = Annotated[Path, typer.Argument(help="Trace file, plain or compressed with gzip or zstd.", show_default=False)]
 Out = Annotated[

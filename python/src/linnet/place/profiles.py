@@ -13,6 +13,7 @@ from typing import Any, Literal
 from linnet import _native
 from linnet._native import TenantProfile, Trace, TraceError
 from linnet.files import read_bounded
+from linnet.lenient import left_out
 from linnet.place import moments
 from linnet.place.words import FEATURES, Profile
 
@@ -115,8 +116,9 @@ def from_file(
 ) -> tuple[list[Measured], list[str]]:
     """Profile the tenants of a trace, read as a stream in bounded memory, or the jobs of a fio job file.
 
-    Returns the profiles and the reader's warnings. ``progress(bytes, total bytes)`` may return False to stop. Raises
-    TraceError with file, record and field, TenantError for a job file that declares no load, OSError for a long one.
+    Returns the profiles and the reader's warnings, with what ``lenient`` left out. ``progress(bytes, total bytes)`` may
+    return False to stop. Raises TraceError with file, record and field, TenantError for a job file that declares no
+    load, OSError for a long one.
     """
     path = Path(path)
     if path.suffix in JOB_FILES:
@@ -126,8 +128,9 @@ def from_file(
             raise TraceError(f"{path}: not a fio job file: {error.reason} at byte {error.start}") from error
         jobs = _native.declared_profiles(path, text)
         return [Measured(name, str(path), profile) for name, profile in jobs], []
-    found, _, _, warnings = _native.profile_file(path, format, lenient, tenant_from, window_ms, streams, progress)
-    return _named(path, found), warnings
+    found, _, skipped, warnings = _native.profile_file(path, format, lenient, tenant_from, window_ms, streams, progress)
+    lost = left_out(skipped) if lenient else None
+    return _named(path, found), warnings if lost is None else [*warnings, lost]
 
 
 def with_phases(
@@ -136,10 +139,14 @@ def with_phases(
     tenant_from: TenantFrom = None,
     window_ms: float = WINDOW_MS,
     streams: int = STREAMS,
+    trace: Trace | None = None,
 ) -> list[Measured]:
-    """Profile the tenants of a trace, and each phase of a tenant that has several. Holds the trace in memory."""
+    """Profile the tenants of a trace, and each phase of a tenant that has several. Holds the trace in memory.
+
+    ``trace`` is what ``path`` has, if it is read already.
+    """
     path = Path(path)
-    trace = Trace.read(path, format, tenant_from=tenant_from)
+    trace = Trace.read(path, format, tenant_from=tenant_from) if trace is None else trace
     whole = _named(path, _native.profile_trace(trace, window_ms, streams))
     found = []
     for one in whole:
