@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 mod room;
 
-pub use room::{Room, room};
+pub use room::{Room, room, room_for_files};
 use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid};
 
 /// The name that stands for standard output.

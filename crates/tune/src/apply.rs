@@ -162,7 +162,7 @@ impl Files {
         }
         let wanted: Vec<FileId> = proposals.iter().map(|(_, key, _)| key.file).collect();
         let open = context.observer.descriptors(&wanted)?;
-        let held = soon_held(context, now, &proposals, &open)?;
+        let held = soon_held(context.host, context.observer, context.tracks, now, &proposals, &open)?;
         let ours = mounts(context.host, "self");
         let mut events = Vec::new();
         let mut batches: HashMap<String, Vec<Change>> = HashMap::new();

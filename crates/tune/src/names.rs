@@ -11,11 +11,6 @@ use crate::mounts::{Mount, mounts, our_path};
 /// Where the tree of control groups, version 2, may be mounted.
 const TREES: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// Where it is, if it is mounted.
-pub(crate) fn tree(host: &Host) -> Option<&'static str> {
-    TREES.into_iter().find(|tree| host.path(tree).join("cgroup.controllers").exists())
-}
-
 /// Resolves names, and keeps what it resolved.
 #[derive(Debug)]
 pub struct Names {
@@ -47,9 +42,12 @@ impl Names {
 
     fn read_groups(&mut self) {
         self.groups.clear();
-        if let Some(tree) = tree(&self.host) {
+        for tree in TREES {
             let root = self.host.path(tree);
-            self.walk(&root, &root);
+            if root.join("cgroup.controllers").exists() {
+                self.walk(&root, &root);
+                return;
+            }
         }
     }
 

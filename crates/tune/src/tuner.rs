@@ -105,9 +105,11 @@ pub(crate) struct Track {
     pub(crate) corrected: bool,
     /// It is read again after a rest of `ANOTHER`. It may have been opened since: the next look at descriptors tells.
     pub(crate) rested: bool,
-    /// Pages that came since `begun`, the look before its first read or its first one after such a rest.
+    /// Pages that came since `begun`, the look before it was first seen, or first after such a rest.
     pub(crate) brought: u64,
     pub(crate) begun: Duration,
+    /// When it was last read: a file that is only written brings pages too.
+    pub(crate) demanded: Option<Duration>,
     pub(crate) follower: Follower,
 }
 
@@ -116,7 +118,8 @@ impl Track {
     pub(crate) fn new(now: Duration, kib: u32) -> Track {
         let governor = Governor::new(now, kib);
         let follower = Follower::default();
-        Track { governor, seen: now, skipped: None, corrected: false, rested: false, brought: 0, begun: now, follower }
+        let (corrected, rested, brought) = (false, false, 0);
+        Track { governor, seen: now, skipped: None, corrected, rested, brought, begun: now, demanded: None, follower }
     }
 
     /// A proposal could not be carried out. It may come again after a while.
@@ -316,6 +319,9 @@ impl<'a> Tuner<'a> {
                 (track.brought, track.begun) = (0, since);
             }
             track.brought += counts.added;
+            if !demands || counts.accesses + counts.repeats > 0 {
+                track.demanded = Some(now);
+            }
             if bdi.kind != Kind::Nfs && !key.advised {
                 self.groups.add(look, &bdi, key, value, &counts, track);
             }

@@ -100,56 +100,74 @@ fn what_those_with_advice_bring_takes_no_value_back() {
     assert_eq!(kinds(&events_beside(Reader::Above(512))), ["decision", "rollback"], "opened under another value");
 }
 
-/// Open files that no value can be given to.
-struct Refusing(Sight, Descriptor);
+/// Open files as they are.
+struct Listing(Sight, Vec<Descriptor>);
 
-impl Observer for Refusing {
+impl Observer for Listing {
     fn sight(&self) -> &Sight {
         &self.0
     }
     fn look(&mut self) -> Result<Vec<Sample>> {
         Ok(Vec::new())
     }
-    fn descriptors(&mut self, _: &[FileId]) -> Result<Vec<Descriptor>> {
-        Ok(vec![self.1.clone()])
+    fn descriptors(&mut self, files: &[FileId]) -> Result<Vec<Descriptor>> {
+        Ok(self.1.iter().filter(|d| files.contains(&d.file)).cloned().collect())
     }
     fn lost(&self) -> Result<u64> {
         Ok(0)
     }
 }
 
+/// What is decided on a file of so many MiB, on a machine with `memory_mib`, of which random reads bring 25 MiB in the
+/// first second and as much in each quarter of one after. Beside it `beside` is read in each look too, if anything.
+fn events_on(size_mib: u64, memory_mib: u64, looks: u64, beside: Option<(Descriptor, Counts)>) -> Vec<Event> {
+    let (_root, host) = host();
+    host.replace("/proc/meminfo", &format!("MemAvailable: {} kB", memory_mib * 1024)).expect("written");
+    host.replace("/proc/100/cgroup", "0::/\n").expect("written");
+    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+    let mut observer = Listing(sight, vec![of_size(FILE, size_mib)]);
+    let mut samples = vec![random(Reader::Own, 200, 32)];
+    if let Some((open, counts)) = beside {
+        samples.push(Sample { file: open.file, cgroup: open.cgroup, counts, ..samples[0].clone() });
+        observer.1.push(open);
+    }
+    let options = Options { dry_run: true, ..Options::default() };
+    let rule = Rule::default();
+    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let mut look = |n: u64| tuner.tick(Duration::from_millis(250 * n), &samples).expect("a look");
+    let of_file = format!("inode {}", FILE.inode);
+    (4..4 + looks).flat_map(&mut look).filter(|event| event.file.as_ref() == Some(&of_file)).collect()
+}
+
+fn of_size(file: FileId, mib: u64) -> Descriptor {
+    let size_bytes = mib << 20;
+    Descriptor { file, cgroup: 1, process: 100, fd: 3, mode: 0x1f, flags: 0, size_bytes, value_kib: 128 }
+}
+
 #[test]
 fn a_file_that_will_soon_be_in_memory_keeps_its_value_until_it_does_not_stay_there() {
-    const MIB: u64 = 1 << 20;
-    // Random reads bring 25 MiB in the first second, and as much in each quarter of one after.
-    let looks = |size_mib: u64, memory_mib: u64, looks: u64| {
-        let (_root, host) = host();
-        host.replace("/proc/meminfo", &format!("MemAvailable: {} kB", memory_mib * 1024)).expect("written");
-        host.replace("/proc/100/cgroup", "0::/\n").expect("written");
-        let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
-        let open = Descriptor {
-            file: FILE,
-            cgroup: 1,
-            process: 100,
-            fd: 3,
-            mode: 0x1f,
-            flags: 0,
-            size_bytes: size_mib * MIB,
-            value_kib: 128,
-        };
-        let mut observer = Refusing(sight, open);
-        let options = Options { dry_run: true, ..Options::default() };
-        let rule = Rule::default();
-        let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
-        let mut look = |n: u64| tuner.tick(Duration::from_millis(250 * n), &[random(Reader::Own, 200, 32)]);
-        (4..4 + looks).flat_map(|n| look(n).expect("a look")).collect::<Vec<Event>>()
-    };
-    let events = looks(54, 1000, 2);
+    let events = events_on(54, 1000, 2, None);
     assert_eq!(kinds(&events), ["skip"], "{events:?}");
     assert!(events[0].why.starts_with("left alone, all that its group reads will soon be in memory (random"));
-    assert_eq!(kinds(&looks(54, 100, 2)), ["decision"], "more than half of the memory");
-    assert_eq!(kinds(&looks(500, 2000, 2)), ["decision"], "475 MiB would take 19 s");
-    assert_eq!(kinds(&looks(54, 1000, 8)), ["skip", "decision"], "it was brought four times");
+    assert_eq!(kinds(&events_on(54, 100, 2, None)), ["decision"], "more than half of the memory");
+    assert_eq!(kinds(&events_on(500, 2000, 2, None)), ["decision"], "475 MiB would take 19 s");
+    assert_eq!(kinds(&events_on(54, 1000, 8, None)), ["skip", "decision"], "it was brought four times");
+}
+
+#[test]
+fn all_files_that_a_group_reads_must_fit_and_come() {
+    let other = FileId { dev: DEV, inode: 13 };
+    let beside = |mib, cgroup, counts| {
+        let open = Descriptor { cgroup, ..of_size(other, mib) };
+        kinds(&events_on(54, 1000, 2, Some((open, counts)))).join(" ")
+    };
+    let reads = random(Reader::Own, 10, 32).counts;
+    assert_eq!(beside(4, 1, reads), "skip");
+    assert_eq!(beside(900, 1, reads), "decision", "the other one does not fit");
+    assert_eq!(beside(300, 1, reads), "decision", "nor is it nearly there");
+    assert_eq!(beside(900, 2, reads), "skip", "it is read by another group");
+    let written = Counts { added: 64, batches: 1, ..Counts::default() };
+    assert_eq!(beside(900, 1, written), "skip", "it is only written");
 }
 
 #[test]
@@ -165,7 +183,7 @@ fn a_file_that_cannot_be_set_is_told_once_and_not_as_set() {
     let fd = u32::try_from(pipe.as_raw_fd()).expect("positive");
     let open = Descriptor { file, cgroup: 1, process, fd, mode: 0x1f, flags: 0, size_bytes: 0, value_kib: 128 };
     let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
-    let mut observer = Refusing(sight, open);
+    let mut observer = Listing(sight, vec![open]);
     let options = Options { scope: Scope::Files, ..Options::default() };
     let rule = Rule::default();
     let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");

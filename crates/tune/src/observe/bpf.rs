@@ -490,4 +490,23 @@ mod tests {
         let text = not_seen("which pages read() demands", &[refused("a: no such type"), refused("b: not allowed")]);
         assert_eq!(text, "not seen: which pages read() demands; a: no such type; b: not allowed");
     }
+
+    #[test]
+    fn an_open_file_as_the_iterator_writes_it() {
+        let wide = [12u64, 34, 5_000_000_000].into_iter().flat_map(u64::to_ne_bytes);
+        let words = [Dev { major: 8, minor: 1 }.to_kernel(), 100, 3, 0x1f, 0o40_000, 32];
+        let record: Vec<u8> = wide.chain(words.into_iter().flat_map(u32::to_ne_bytes)).collect();
+        assert_eq!(record.len(), 48, "of struct open_file");
+        let expected = Descriptor {
+            file: FileId { dev: Dev { major: 8, minor: 1 }, inode: 12 },
+            cgroup: 34,
+            size_bytes: 5_000_000_000,
+            process: 100,
+            fd: 3,
+            mode: 0x1f,
+            flags: 0o40_000,
+            value_kib: 128,
+        };
+        assert_eq!(descriptor(&record, 4), expected);
+    }
 }
