@@ -89,10 +89,13 @@ struct Part {
 }
 
 impl Part {
-    /// What is mapped and closed has no size to be seen: what came of it counts.
+    /// What nobody has open has no size to be seen. Where it is mapped and read just now, what came of it counts; else it
+    /// makes room.
     fn of(track: &Track, size_bytes: Option<u64>, now: Duration) -> Part {
         let brought_bytes = track.brought * rustix::param::page_size() as u64;
         let is_busy = track.demanded.is_some_and(|moment| now < moment + SOON);
+        let is_mapped = size_bytes.is_none() && track.demanded == Some(now);
+        let brought_bytes = if size_bytes.is_some() || is_mapped { brought_bytes } else { 0 };
         Part { size_bytes: size_bytes.unwrap_or(brought_bytes), brought_bytes, over: now - track.begun, is_busy }
     }
 
@@ -147,6 +150,17 @@ mod tests {
         assert!(!will_hold(&[part(54, 20, 400), idle], 260), "but it takes room");
         assert!(!will_hold(&[part(54, 70, 400)], 260), "it does not stay");
         assert!(!will_hold(&[], 260) && !will_hold(&[part(0, 0, 400)], 260), "nothing is known");
+    }
+
+    #[test]
+    fn what_nobody_has_open_counts_while_it_is_read() {
+        let at = Duration::from_secs;
+        let closed = |demanded| {
+            let track = Track { brought: 200_000, demanded: Some(at(demanded)), ..Track::new(at(1), 128) };
+            Part::of(&track, None, at(9)).size_bytes
+        };
+        assert_eq!(closed(9), 200_000 * rustix::param::page_size() as u64, "it is mapped");
+        assert_eq!(closed(8), 0, "it makes room");
     }
 
     #[test]
