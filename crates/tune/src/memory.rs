@@ -61,8 +61,8 @@ pub(crate) fn soon_held(
         let parts: Vec<Part> =
             of_group.map(|(key, track)| Part::of(track, sizes.get(&key.file).copied(), now)).collect();
         let is_held = |d: &&Descriptor| held.contains(&Key { file: d.file, cgroup: group, advised: false });
-        let processes = || open.iter().filter(|d| d.cgroup == group).filter(is_held).map(|d| d.process);
-        if !will_come(&parts) || !fits(&parts, room_bytes(host, processes())) {
+        let processes = open.iter().filter(|d| d.cgroup == group).filter(is_held).map(|d| d.process);
+        if !will_come(&parts) || !fits(&parts, room_bytes(host, processes)) {
             held.retain(|key| key.cgroup != group);
         }
     }
@@ -92,11 +92,14 @@ impl Part {
     /// What nobody has open has no size to be seen. Where it is mapped and read just now, what came of it counts; else it
     /// makes room.
     fn of(track: &Track, size_bytes: Option<u64>, now: Duration) -> Part {
-        let brought_bytes = track.brought * rustix::param::page_size() as u64;
+        let brought = track.brought * rustix::param::page_size() as u64;
+        let (size_bytes, brought_bytes) = match size_bytes {
+            Some(size) => (size, brought),
+            None if track.demanded == Some(now) => (brought, brought),
+            None => (0, 0),
+        };
         let is_busy = track.demanded.is_some_and(|moment| now < moment + SOON);
-        let is_mapped = size_bytes.is_none() && track.demanded == Some(now);
-        let brought_bytes = if size_bytes.is_some() || is_mapped { brought_bytes } else { 0 };
-        Part { size_bytes: size_bytes.unwrap_or(brought_bytes), brought_bytes, over: now - track.begun, is_busy }
+        Part { size_bytes, brought_bytes, over: now - track.begun, is_busy }
     }
 
     fn left_bytes(&self) -> u64 {

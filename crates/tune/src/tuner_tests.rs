@@ -124,6 +124,9 @@ fn events_on(size_mib: u64, memory_mib: u64, looks: u64, beside: Option<(Descrip
     let (_root, host) = host();
     host.replace("/proc/meminfo", &format!("MemAvailable: {} kB", memory_mib * 1024)).expect("written");
     host.replace("/proc/100/cgroup", "0::/\n").expect("written");
+    host.replace("/proc/101/cgroup", "0::/small\n").expect("written");
+    host.replace("/sys/fs/cgroup/small/memory.max", "1000000").expect("written");
+    host.replace("/sys/fs/cgroup/small/memory.current", "0").expect("written");
     let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
     let mut observer = Listing(sight, vec![of_size(FILE, size_mib)]);
     let mut samples = vec![random(Reader::Own, 200, 32)];
@@ -158,7 +161,8 @@ fn a_file_that_will_soon_be_in_memory_keeps_its_value_until_it_does_not_stay_the
 fn all_files_that_a_group_reads_must_fit_and_come() {
     let other = FileId { dev: DEV, inode: 13 };
     let beside = |mib, cgroup, counts| {
-        let open = Descriptor { cgroup, ..of_size(other, mib) };
+        let process = if cgroup == 1 { 100 } else { 101 };
+        let open = Descriptor { cgroup, process, ..of_size(other, mib) };
         kinds(&events_on(54, 1000, 2, Some((open, counts)))).join(" ")
     };
     let reads = random(Reader::Own, 10, 32).counts;
@@ -166,6 +170,8 @@ fn all_files_that_a_group_reads_must_fit_and_come() {
     assert_eq!(beside(900, 1, reads), "decision", "the other one does not fit");
     assert_eq!(beside(300, 1, reads), "decision", "nor is it nearly there");
     assert_eq!(beside(900, 2, reads), "skip", "it is read by another group");
+    let many = random(Reader::Own, 200, 32).counts;
+    assert_eq!(beside(54, 2, many), "skip", "it would come as soon, but its own group has no room");
     let written = Counts { added: 64, batches: 1, ..Counts::default() };
     assert_eq!(beside(900, 1, written), "skip", "it is only written");
 }
