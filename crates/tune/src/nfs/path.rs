@@ -10,6 +10,10 @@
 //! round trips, and the next step follows at once: the way from the default to what a far server takes is three steps,
 //! and with a second for each of them a short scan would be over. A small gain is judged on whole windows.
 //!
+//! Where a larger value brings less, an even larger one may still bring more. A server that reads from a disk takes reads
+//! that come together for random ones, until they are so large that each of them fills its disk. So the next step is
+//! tried, too, before the value returns.
+//!
 //! A gain is one for all who read on the way (`others.rs`). A step that costs others more than it brings is taken back;
 //! when they have gone it is tried again. Where they come later, smaller values are tried, on whole windows: a stream
 //! first uses up what it has ahead. By the same measure a smaller value stays where the larger one is not worth a tenth
@@ -38,6 +42,8 @@ const CLEAR: f64 = 1.5;
 const SAMPLE: Duration = Duration::from_millis(100);
 /// And so many reads one after the other: readahead takes some round trips to grow to a new value.
 const SAMPLE_TRIPS: f64 = 16.0;
+/// A loss of the scans is believed after so many samples.
+const LOSS_SAMPLES: u32 = 2;
 /// So many windows of a trial must fall short. The first one begins while readahead still grows to the new value.
 const SHORT_MAX: u32 = 2;
 /// A window in which a larger share of the scans' bytes came under another value says nothing of this one.
@@ -258,7 +264,9 @@ impl Path {
         match (self.trial, &self.settled) {
             (Some(_), Some(before)) if self.arrived && active >= sample => {
                 let worth = seen.worth(before);
-                seen.kib > before.kib && (worth >= CLEAR || (is_shown(before, &seen) && worth <= 1.0 / CLEAR))
+                let lost = loses(before, &seen) && active >= LOSS_SAMPLES * sample;
+                let clear = worth >= CLEAR || (is_shown(before, &seen) && worth <= 1.0 / CLEAR);
+                seen.kib > before.kib && (clear || lost)
             }
             (None, None) => active >= 2 * sample && seen.rate >= RATE_MIN,
             _ => false,
@@ -297,7 +305,10 @@ impl Path {
                 self.short += 1;
                 let shown = is_shown(before, &seen);
                 let yielded = seen.kib > before.kib && gains(before, &seen);
-                if shown || self.short >= SHORT_MAX {
+                let further = seen.kib.saturating_mul(STEP);
+                if seen.kib == before.kib * STEP && loses(before, &seen) && further <= SCAN_MAX_KIB {
+                    self.attempt(now, further);
+                } else if shown || self.short >= SHORT_MAX {
                     self.back(now);
                     self.yielded = yielded;
                 }
@@ -318,12 +329,19 @@ impl Path {
         self.yielded = false;
         let next = if larger { seen.kib.saturating_mul(STEP) } else { seen.kib / STEP };
         let next = level(f64::from(next));
-        self.trial = (next != seen.kib).then_some(now);
-        if self.trial.is_none() {
+        if next == seen.kib {
+            self.trial = None;
             self.hold_until = now + self.hold;
+        } else {
+            self.attempt(now, next);
         }
         self.settled = Some(seen);
-        self.scan_kib = next;
+    }
+
+    /// Tries a value.
+    fn attempt(&mut self, now: Duration, kib: u32) {
+        self.trial = Some(now);
+        self.scan_kib = kib;
         self.arrived = false;
         self.short = 0;
     }
@@ -351,7 +369,11 @@ fn is_worth(before: &Measure, seen: &Measure) -> bool {
 /// True where a window shows what a value brings. Readahead has to grow to a larger one, which a gain of the scans
 /// proves, and a loss as well: a server may take reads that come together for random ones.
 fn is_shown(before: &Measure, seen: &Measure) -> bool {
-    seen.kib < before.kib || gains(before, seen) || GAIN * seen.rate <= before.rate
+    seen.kib < before.kib || gains(before, seen) || loses(before, seen)
+}
+
+fn loses(before: &Measure, seen: &Measure) -> bool {
+    GAIN * seen.rate <= before.rate
 }
 
 fn gains(before: &Measure, seen: &Measure) -> bool {
