@@ -86,6 +86,8 @@ struct {
 
 /* Device to observe, as in dev_t; 0: all. */
 const volatile u32 only_dev = 0;
+/* Of the machine: 64-bit ARM has pages of 4, 16 or 64 KiB. */
+const volatile u32 page_shift = 12;
 /* 1 where mm_filemap_get_pages gives the page after the last (6.12 and some before 6.14). */
 const volatile u32 last_is_end = 0;
 
@@ -192,8 +194,8 @@ int read_function(u64 *ctx)
 
 	if (!bytes)
 		return 0;
-	return read_demands(call->ki_filp->f_mapping->host, from >> PAGE_SHIFT,
-			    (from + bytes + (1 << PAGE_SHIFT) - 1) >> PAGE_SHIFT);
+	return read_demands(call->ki_filp->f_mapping->host, from >> page_shift,
+			    (from + bytes + (1ull << page_shift) - 1) >> page_shift);
 }
 
 /* A fault found its page in memory, and [start, end) was mapped. */

@@ -47,6 +47,11 @@ const FUNCTIONS: [(&str, &str, &str); 6] = [
 const DEMANDS: [&str; 3] = ["get_pages", "map_pages", "fault"];
 /// Files that nobody read for so long are forgotten.
 const IDLE: Duration = Duration::from_secs(30);
+/// And so soon where this many are known, of the `FILES_MAX` that there is room for: a copy of a tree reads each file once.
+const CROWDED: usize = 3072;
+const IDLE_CROWDED: Duration = Duration::from_secs(3);
+/// The PID namespace of the machine: `PROC_PID_INIT_INO` of the kernel.
+const PID_NAMESPACE: &str = "pid:[4026531836]";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(C)]
@@ -150,10 +155,12 @@ pub(crate) fn not_seen(what: &str, reasons: &[Error]) -> String {
 fn load(only: Option<Dev>, last_is_end: bool, btf: &Btf) -> Result<Ebpf> {
     let only = only.map_or(0, Dev::to_kernel);
     let last_is_end = u32::from(last_is_end);
+    let page_shift = rustix::param::page_size().trailing_zeros();
     EbpfLoader::new()
         .btf(Some(btf))
         .override_global("only_dev", &only, true)
         .override_global("last_is_end", &last_is_end, true)
+        .override_global("page_shift", &page_shift, true)
         .load(OBJECT)
         .map_err(|error| {
             refused(format!("the BPF object cannot be loaded ({}); it needs root and BPF", causes(&error)))
@@ -244,6 +251,12 @@ impl Bpf {
     }
 
     fn with_iterator(mut ebpf: Ebpf, mut sight: Sight, btf: &Btf) -> Bpf {
+        if std::fs::read_link("/proc/self/ns/pid").is_ok_and(|own| own.as_os_str() != PID_NAMESPACE) {
+            sight.descriptors = false;
+            let what = "processes have other numbers here than the kernel gives, only devices are set: start the container \
+                        with the PID namespace of the machine (--pid=host)";
+            sight.limits.push(what.into());
+        }
         if let Err(error) = iterator(&mut ebpf, "descriptors").load("task_file", btf) {
             sight.descriptors = false;
             sight.limits.push(format!("open files cannot be listed, only devices are set: {}", causes(&error)));
@@ -259,7 +272,8 @@ impl Bpf {
 
     /// Forgets files that nobody reads any more, so that the map has room.
     fn forget(&mut self, now: Instant) {
-        let old: Vec<Key> = self.known.iter().filter(|(_, k)| now - k.active > IDLE).map(|(key, _)| *key).collect();
+        let idle = if self.known.len() < CROWDED { IDLE } else { IDLE_CROWDED };
+        let old: Vec<Key> = self.known.iter().filter(|(_, k)| now - k.active > idle).map(|(key, _)| *key).collect();
         let Some(map) = self.ebpf.map_mut("files") else { return };
         let Ok(mut map) = PerCpuHashMap::<_, Key, Cell>::try_from(map) else { return };
         for key in old {
