@@ -11,7 +11,7 @@ use crate::bdi::{Bdi, of_files};
 use crate::govern::Proposal;
 use crate::groups::Proposed;
 use crate::openfile::FileId;
-use crate::tuner::Track;
+use crate::track::Track;
 
 /// vm_flags of a mapping with MADV_RANDOM. `bpf/kernel.h` has the same.
 #[cfg(feature = "bpf")]

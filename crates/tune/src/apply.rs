@@ -10,14 +10,13 @@ use crate::error::Result;
 use crate::event::Event;
 use crate::govern::{Proposal, WINDOW};
 use crate::host::Host;
-use crate::journal::{FileEntry, Journal};
+use crate::journal::{At, Journal};
 use crate::memory::soon_held;
 use crate::mounts::{Mount, mounts};
 use crate::names::Names;
 use crate::observe::{Observer, Reader};
 use crate::openfile::{Change, Descriptor, FileId, is_sequential, set};
-use crate::putback;
-use crate::tuner::Track;
+use crate::track::Track;
 
 /// A file that cannot be set is looked at again after this long.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -84,7 +83,6 @@ fn settable<'a>(
     device_kib: u32,
     original_kib: u32,
     context: &Context,
-    bounds: &Bounds,
 ) -> std::result::Result<Vec<&'a Descriptor>, String> {
     let mine: Vec<&Descriptor> = open.iter().filter(|d| key.is_of(d)).collect();
     if mine.is_empty() {
@@ -92,10 +90,8 @@ fn settable<'a>(
     }
     let advice = |d: &Descriptor| {
         // Ours as long as it has the value that we gave it: the owner may have advised since.
-        let ours = context.journal.files.iter().any(|f| {
-            (f.process, f.fd, f.inode) == (d.process, d.fd, d.file.inode)
-                && bounded(bounds, &f.knob, f.written_kib) == d.value_kib
-        });
+        let noted = context.journal.files.get((d.process, d.fd), d.file);
+        let ours = noted.is_some_and(|entry| entry.is_value(d.value_kib));
         let plain = ours || d.value_kib == device_kib;
         d.advice(device_kib, plain).or_else(|| d.advice(original_kib, plain))
     };
@@ -112,8 +108,7 @@ struct Planned {
     key: Key,
     event: Event,
     kib: u32,
-    /// Its descriptors, by process and number.
-    of: Vec<(u32, u32)>,
+    of: Vec<At>,
 }
 
 impl Planned {
@@ -135,7 +130,6 @@ impl Planned {
 impl Files {
     /// True where a file is read with a value of its owner's.
     pub(crate) fn is_advised(
-        &self,
         reader: Reader,
         file: FileId,
         device_kib: u32,
@@ -143,10 +137,8 @@ impl Files {
         journal: &Journal,
     ) -> bool {
         let Reader::Above(kib) = reader else { return reader == Reader::Advised };
-        let is_ours = |f: &FileEntry| {
-            (f.dev, f.inode) == (file.dev, file.inode) && bounded(&self.bounds, &f.knob, f.written_kib) == kib
-        };
-        (is_sequential(kib, device_kib) || is_sequential(kib, original_kib)) && !journal.files.iter().any(is_ours)
+        (is_sequential(kib, device_kib) || is_sequential(kib, original_kib))
+            && !journal.files.of(file).any(|entry| entry.is_value(kib))
     }
 
     /// Carries proposals out, device by device.
@@ -168,9 +160,9 @@ impl Files {
         let mut batches: HashMap<String, Vec<Change>> = HashMap::new();
         let mut planned = Vec::new();
         for (bdi, key, proposal) in proposals {
-            let device_kib = bdi.value_kib(context.host).unwrap_or(0);
+            let (knob, device_kib) = (bdi.knob(context.host), bdi.value_kib(context.host).unwrap_or(0));
             let original_kib = originals(&bdi.name).unwrap_or(device_kib);
-            let free = settable(&open, key, device_kib, original_kib, context, &self.bounds);
+            let free = settable(&open, key, device_kib, original_kib, context);
             let free = match free {
                 Ok(_) if held.contains(&key) => Err((SOON_HELD.to_owned(), WINDOW)),
                 free => free.map_err(|reason| (reason, AGAIN)),
@@ -201,12 +193,11 @@ impl Files {
             if !track.corrected {
                 // The file was opened under another value than the device has now.
                 track.corrected = true;
-                track.governor.correct(free[0].value_kib);
+                track.learn(now, free[0], &knob, device_kib, context.journal);
                 event.from_kib = Some(free[0].value_kib);
             }
             name(context.names, &mut event, Some(free[0]), key, &ours);
             event.applied = !context.dry_run;
-            let knob = bdi.knob(context.host);
             let kib = bounded(&self.bounds, &knob, proposal.to_kib);
             let changes: Vec<Change> = free
                 .into_iter()
@@ -232,20 +223,6 @@ impl Files {
     /// files comes sooner.
     pub(crate) fn note_resumed(&mut self) {
         self.resumed = true;
-    }
-
-    /// Compares the journal with what is open, before everything is put back.
-    pub(crate) fn compare(&self, host: &Host, observer: &mut dyn Observer, journal: &mut Journal) -> Result<()> {
-        if !observer.sight().descriptors {
-            return Ok(());
-        }
-        let mut files: Vec<FileId> =
-            journal.files.iter().map(|entry| FileId { dev: entry.dev, inode: entry.inode }).collect();
-        files.sort_unstable();
-        files.dedup();
-        let open = observer.descriptors(&files)?;
-        putback::compare(host, journal, &open, &|knob, kib| bounded(&self.bounds, knob, kib));
-        Ok(())
     }
 
     /// Sets descriptors of known files that were opened since, and thus have the device's value. Where a file was opened
@@ -285,7 +262,9 @@ impl Files {
                 }
                 continue;
             }
-            if kib != governor.original_kib() || bdi.value_kib(context.host).is_ok_and(|device| device != kib) {
+            let set =
+                kib != governor.original_kib() || context.journal.files.of(key.file).any(|old| !old.is_value(kib));
+            if set || bdi.value_kib(context.host).is_ok_and(|device| device != kib) {
                 wanted.insert(*key, (bdi, kib));
             }
         }
@@ -296,23 +275,23 @@ impl Files {
         let open = context.observer.descriptors(&files)?;
         let mut tried = Vec::new();
         let mut batches: HashMap<String, Vec<Change>> = HashMap::new();
-        for (key, (bdi, kib)) in wanted {
-            let device_kib = bdi.value_kib(context.host).unwrap_or(0);
+        for (key, (bdi, mut kib)) in wanted {
+            let (knob, device_kib) = (bdi.knob(context.host), bdi.value_kib(context.host).unwrap_or(0));
             let original_kib = originals(&bdi.name).unwrap_or(device_kib);
-            let free = settable(&open, key, device_kib, original_kib, context, &self.bounds);
+            let free = settable(&open, key, device_kib, original_kib, context);
             let track = context.tracks.get_mut(&key).expect("it was wanted");
             let known = std::mem::replace(&mut track.corrected, true);
             let Ok(free) = free else { continue };
             if !known {
                 // It may have been opened under another value than the device has now, or be ours from before.
-                track.governor.correct(free[0].value_kib);
-                continue;
-            }
-            if std::mem::take(&mut track.rested) && free.iter().all(|d| d.value_kib == device_kib) {
+                if !track.learn(now, free[0], &knob, device_kib, context.journal) {
+                    continue;
+                }
+                kib = track.governor.current_kib();
+            } else if std::mem::take(&mut track.rested) && free.iter().all(|d| d.value_kib == device_kib) {
                 *track = Track::new(now, device_kib);
                 continue;
             }
-            let knob = bdi.knob(context.host);
             let stands = bounded(&self.bounds, &knob, kib);
             let changes: Vec<&Descriptor> = free.into_iter().filter(|d| d.value_kib != stands).collect();
             tried.extend(changes.iter().map(|d| (key, knob.clone(), (d.process, d.fd))));
@@ -334,8 +313,8 @@ impl Files {
     }
 }
 
-/// Files that the system refused, by process and descriptor, and what it said of the first one of their device.
-type Unset = HashMap<(u32, u32), String>;
+/// Files that were not set, and what kept the first one of their device.
+type Unset = HashMap<At, String>;
 
 /// Sets the files of each device, and says what went wrong.
 fn carry_out(
@@ -357,10 +336,11 @@ fn carry_out(
             let why = "somebody set the device while we set a file: theirs stands";
             events.push(Event { to_kib: Some(kib), ..Event::note("rival", knob, why) });
         }
-        if let Some(first) = outcome.refused.first() {
-            let why = format!("it cannot be set: {first}");
-            unset.extend(outcome.unset.into_iter().map(|of| (of, why.clone())));
-        }
+        let why = match outcome.refused.first() {
+            Some(first) => format!("it cannot be set: {first}"),
+            None => "somebody set its device meanwhile".to_owned(),
+        };
+        unset.extend(outcome.unset.into_iter().map(|at| (at, why.clone())));
     }
     Ok(unset)
 }

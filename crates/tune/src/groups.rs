@@ -12,7 +12,8 @@ use crate::govern::Proposal;
 use crate::observe::Counts;
 use crate::pool::{Group, Pools, Turn};
 use crate::rule::Decider;
-use crate::tuner::{IDLE, Track};
+use crate::track::Track;
+use crate::tuner::IDLE;
 
 /// A file that follows and was not read for so long gets its own value back: nobody knows how it will be read.
 const FOLLOWING: Duration = Duration::from_secs(600);

@@ -2,6 +2,7 @@
 //! What we changed, written down before we change it, so that everything can be put back: on exit, or at the next start
 //! where there was no exit. The lock beside it keeps a second tuner away.
 
+use std::collections::{BTreeSet, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 
@@ -10,7 +11,11 @@ use serde_json::{Value, json};
 
 use crate::error::{Error, Result};
 use crate::host::Host;
-use crate::mounts::Dev;
+use crate::openfile::FileId;
+
+mod files;
+
+pub use files::{At, FileEntry, Files};
 
 const DIRECTORY: &str = "/run/linnet/tune";
 const JOURNAL: &str = "/run/linnet/tune/journal.json";
@@ -42,27 +47,6 @@ pub(crate) fn sequence(host: &Host, knob: &str) -> Option<u64> {
     host.number(of).ok()
 }
 
-/// An open file whose value we changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileEntry {
-    /// The process that holds it open.
-    pub process: u32,
-    /// When that process began, in ticks since boot: its number may be used again.
-    pub started: u64,
-    /// Its descriptor.
-    pub fd: u32,
-    /// The file system, as the observer numbers it; 0:0 in journals of earlier versions.
-    pub dev: Dev,
-    /// The file, to see whether the descriptor still means it.
-    pub inode: u64,
-    /// The knob of the device that holds the file.
-    pub knob: String,
-    /// Its value before.
-    pub original_kib: u32,
-    /// The value that we set last.
-    pub written_kib: u32,
-}
-
 /// A mount that we placed over another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountEntry {
@@ -74,6 +58,8 @@ pub struct MountEntry {
     pub below_rsize: u32,
     /// The read size that ours was asked for.
     pub rsize: u32,
+    /// Device number of ours; None where it is not known.
+    pub ours: Option<String>,
 }
 
 /// The lock that a tuner holds as long as it runs.
@@ -109,10 +95,12 @@ pub struct Journal {
     is_kept: bool,
     /// How many entries of files were left when those of closed files were dropped last.
     pruned: usize,
+    /// By knob, what its device had while files were set. Files that were opened in between have it too. It is not saved.
+    lent: HashMap<String, BTreeSet<u32>>,
     /// Devices, one entry each.
     pub devices: Vec<DeviceEntry>,
-    /// Open files, one entry each.
-    pub files: Vec<FileEntry>,
+    /// Open files, one entry for each descriptor.
+    pub files: Files,
     /// Mounts of ours.
     pub mounts: Vec<MountEntry>,
 }
@@ -131,33 +119,21 @@ fn device(value: &Value) -> Option<DeviceEntry> {
     })
 }
 
-fn file(value: &Value) -> Option<FileEntry> {
-    Some(FileEntry {
-        process: number(value, "process")?,
-        started: number(value, "started")?,
-        fd: number(value, "fd")?,
-        dev: value.get("dev").and_then(Value::as_str).and_then(Dev::parse).unwrap_or(Dev { major: 0, minor: 0 }),
-        inode: number(value, "inode")?,
-        knob: value.get("knob")?.as_str()?.to_owned(),
-        original_kib: number(value, "original_kib")?,
-        written_kib: number(value, "written_kib")?,
-    })
-}
-
 fn mount(value: &Value) -> Option<MountEntry> {
     Some(MountEntry {
         point: value.get("point")?.as_str()?.to_owned(),
         below: value.get("below")?.as_str()?.to_owned(),
         below_rsize: number(value, "below_rsize")?,
         rsize: number(value, "rsize")?,
+        ours: value.get("ours").and_then(Value::as_str).map(str::to_owned),
     })
 }
 
 impl Journal {
     /// An empty one that is never written down.
     pub fn unsaved(host: &Host) -> Journal {
-        let (devices, files, mounts) = Default::default();
-        Journal { host: host.clone(), is_kept: false, pruned: 0, devices, files, mounts }
+        let (lent, devices, files, mounts) = Default::default();
+        Journal { host: host.clone(), is_kept: false, pruned: 0, lent, devices, files, mounts }
     }
 
     /// The journal of an earlier run, or an empty one. A journal from before the machine started says nothing any more.
@@ -181,8 +157,9 @@ impl Journal {
             .map(device)
             .collect::<Option<_>>()
             .ok_or_else(|| damaged("a device lacks a field"))?;
-        journal.files =
-            list("files").iter().map(file).collect::<Option<_>>().ok_or_else(|| damaged("a file lacks a field"))?;
+        for value in list("files") {
+            journal.files.insert(FileEntry::read(&value).ok_or_else(|| damaged("a file lacks a field"))?);
+        }
         journal.mounts =
             list("mounts").iter().map(mount).collect::<Option<_>>().ok_or_else(|| damaged("a mount lacks a field"))?;
         Ok(journal)
@@ -206,19 +183,14 @@ impl Journal {
                        "diskseq": d.sequence})
             })
             .collect();
-        let files: Vec<Value> = self
-            .files
-            .iter()
-            .map(|f| {
-                json!({"process": f.process, "started": f.started, "fd": f.fd, "dev": f.dev.to_string(),
-                       "inode": f.inode, "knob": f.knob,
-                       "original_kib": f.original_kib, "written_kib": f.written_kib})
-            })
-            .collect();
+        let files: Vec<Value> = self.files.iter().map(FileEntry::to_json).collect();
         let mounts: Vec<Value> = self
             .mounts
             .iter()
-            .map(|m| json!({"point": m.point, "below": m.below, "below_rsize": m.below_rsize, "rsize": m.rsize}))
+            .map(|m| {
+                json!({"point": m.point, "below": m.below, "below_rsize": m.below_rsize, "rsize": m.rsize,
+                       "ours": m.ours})
+            })
             .collect();
         let whole = json!({"boot": self.host.text(BOOT), "devices": devices, "files": files, "mounts": mounts});
         self.host.replace(JOURNAL, &whole.to_string())
@@ -239,16 +211,8 @@ impl Journal {
 
     /// Notes that an open file's value is about to become `entry.written_kib`.
     pub fn note_file(&mut self, entry: FileEntry) {
-        let same = |old: &&mut FileEntry| {
-            (old.process, old.started, old.fd, old.inode) == (entry.process, entry.started, entry.fd, entry.inode)
-        };
-        match self.files.iter_mut().find(same) {
-            Some(old) => old.written_kib = entry.written_kib,
-            None => {
-                self.prune();
-                self.files.push(entry);
-            }
-        }
+        self.prune();
+        self.files.note(entry);
     }
 
     /// Drops files that are closed, now and then: processes that come and go would fill the journal.
@@ -259,6 +223,29 @@ impl Journal {
         let host = self.host.clone();
         self.files.retain(|file| is_open(&host, file));
         self.pruned = self.files.len();
+    }
+
+    /// Notes that a device has a value of ours for the moment, while files are set.
+    pub(crate) fn note_lent(&mut self, knob: &str, kib: u32) {
+        self.lent.entry(knob.to_owned()).or_default().insert(kib);
+    }
+
+    /// The value of its own of an open file that has `value_kib`, on a device that has `device_kib`. Where the file has a
+    /// value of ours, a fork or a duplicate may have made the descriptor of one that is noted; and where the device had it
+    /// for a moment, the file was opened then.
+    pub(crate) fn own_kib(&self, knob: &str, device_kib: u32, file: FileId, at: At, value_kib: u32) -> u32 {
+        let is_ours = |entry: &&FileEntry| entry.is_value(value_kib);
+        if let Some(own) = self.files.get(at, file).filter(is_ours) {
+            return own.original_kib;
+        }
+        if value_kib == device_kib {
+            return value_kib;
+        }
+        if let Some(like) = self.files.of(file).find(is_ours) {
+            return like.original_kib;
+        }
+        let is_lent = self.lent.get(knob).is_some_and(|values| values.contains(&value_kib));
+        if is_lent { device_kib } else { value_kib }
     }
 
     /// Forgets a device: its value is the original one again, or somebody else's.
@@ -272,7 +259,7 @@ fn is_open(host: &Host, file: &FileEntry) -> bool {
     use std::os::unix::fs::MetadataExt;
     let open = host.path(format!("/proc/{}/fd/{}", file.process, file.fd));
     process_started(host, file.process) == Some(file.started)
-        && std::fs::metadata(open).is_ok_and(|found| found.ino() == file.inode)
+        && std::fs::metadata(open).is_ok_and(|found| found.ino() == file.file.inode)
 }
 
 /// When a process began, in ticks since boot: field 22 of /proc/PID/stat, counted after the name, which may hold
@@ -285,6 +272,7 @@ pub fn process_started(host: &Host, process: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mounts::Dev;
 
     fn machine() -> (tempfile::TempDir, Host) {
         let root = tempfile::tempdir().expect("a directory");
@@ -303,23 +291,30 @@ mod tests {
             process: 7,
             started: 70,
             fd: 3,
-            dev: Dev { major: 254, minor: 1 },
-            inode: 12,
+            file: FileId { dev: Dev { major: 254, minor: 1 }, inode: 12 },
             knob: "k".into(),
             original_kib: 128,
             written_kib: 8,
+            stands_kib: None,
         };
         journal.note_file(entry.clone());
+        journal.files.got(entry.at(), 16);
         journal.note_file(FileEntry { original_kib: 8, written_kib: 64, ..entry });
-        let below = MountEntry { point: "/mnt/a b".into(), below: "0:45".into(), below_rsize: 65_536, rsize: 1 << 20 };
-        journal.mounts.push(below);
+        journal.mounts.push(MountEntry {
+            point: "/mnt/a b".into(),
+            below: "0:45".into(),
+            below_rsize: 65_536,
+            rsize: 1 << 20,
+            ours: Some("0:46".into()),
+        });
         journal.save().expect("saved");
         let again = Journal::open(&host).expect("read");
         assert_eq!(again.mounts, journal.mounts);
         assert_eq!(again.devices, journal.devices);
         assert_eq!((again.devices[0].original_kib, &again.devices[0].written_kib[..]), (128, &[8, 16][..]));
         assert_eq!(again.files, journal.files);
-        assert_eq!((again.files[0].original_kib, again.files[0].written_kib), (128, 64));
+        let file = again.files.iter().next().expect("noted");
+        assert_eq!((file.original_kib, file.written_kib, file.stands_kib), (128, 64, Some(16)));
         host.replace(BOOT, "two").expect("written");
         assert!(Journal::open(&host).expect("read").is_empty(), "the machine started again: nothing is ours");
     }
@@ -335,19 +330,48 @@ mod tests {
             process: own,
             started: process_started(&host, own).expect("we run"),
             fd: u32::try_from(file.as_raw_fd()).expect("positive"),
-            dev: Dev { major: 254, minor: 1 },
-            inode: file.metadata().expect("metadata").ino(),
+            file: FileId { dev: Dev { major: 254, minor: 1 }, inode: file.metadata().expect("metadata").ino() },
             knob: "k".into(),
             original_kib: 128,
             written_kib: 8,
+            stands_kib: None,
         };
         journal.note_file(open.clone());
         for fd in 0..10_000 {
             journal.note_file(FileEntry { fd: 1_000_000 + fd, ..open.clone() });
-            journal.note_file(FileEntry { started: 1, fd, ..open.clone() });
+            journal.note_file(FileEntry { process: 1, started: 1, fd, ..open.clone() });
         }
         assert!(journal.files.len() <= FILES_MIN, "{}", journal.files.len());
-        assert_eq!(journal.files[0], open);
+        assert!(journal.files.iter().any(|entry| *entry == open));
+    }
+
+    #[test]
+    fn a_value_of_ours_is_no_file_s_own() {
+        let (_root, host) = machine();
+        let mut journal = Journal::open(&host).expect("empty");
+        let of = |inode| FileId { dev: Dev { major: 254, minor: 1 }, inode };
+        let noted = FileEntry {
+            process: 7,
+            started: 70,
+            fd: 3,
+            file: of(12),
+            knob: "k".into(),
+            original_kib: 4096,
+            written_kib: 8,
+            stands_kib: Some(8),
+        };
+        journal.note_file(noted.clone());
+        journal.note_file(FileEntry { fd: 4, original_kib: 64, written_kib: 512, stands_kib: None, ..noted });
+        journal.note_lent("k", 16);
+        let own = |inode, fd, value_kib| journal.own_kib("k", 4096, of(inode), (7, fd), value_kib);
+        assert_eq!([own(12, 3, 8), own(12, 4, 512), own(12, 4, 8)], [4096, 64, 4096], "noted");
+        assert_eq!([own(12, 9, 8), own(12, 9, 512)], [4096, 64], "a copy of a noted one");
+        assert_eq!(
+            [own(13, 3, 16), own(13, 3, 8), own(13, 3, 4096)],
+            [4096, 8, 4096],
+            "opened while the device had it"
+        );
+        assert_eq!(journal.own_kib("other", 4096, of(13), (7, 3), 16), 16);
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod govern;
 mod groups;
 pub mod host;
 pub mod journal;
+mod lend;
 mod memory;
 pub mod model;
 pub mod mounts;
@@ -30,6 +31,7 @@ mod pool;
 pub mod putback;
 pub mod recover;
 pub mod rule;
+mod track;
 pub mod trainer;
 pub mod tuner;
 

@@ -18,7 +18,7 @@ use crate::host::Host;
 use crate::observe::Observer;
 use crate::openfile::{Descriptor, FileId};
 use crate::rule::Class;
-use crate::tuner::Track;
+use crate::track::Track;
 
 /// Readahead may go on for so long, for files that were read as lately.
 const SOON: Duration = Duration::from_secs(2);
@@ -127,6 +127,10 @@ fn fits(parts: &[Part], room_bytes: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bdi::{Bdi, Kind};
+    use crate::govern::Proposal;
+    use crate::mounts::Dev;
+    use crate::observe::Coarse;
 
     const MIB: u64 = 1 << 20;
 
@@ -153,6 +157,40 @@ mod tests {
         assert!(!will_hold(&[part(54, 20, 400), idle], 260), "but it takes room");
         assert!(!will_hold(&[part(54, 70, 400)], 260), "it does not stay");
         assert!(!will_hold(&[], 260) && !will_hold(&[part(0, 0, 400)], 260), "nothing is known");
+    }
+
+    #[test]
+    fn only_smaller_values_for_scattered_reads_wait() {
+        let root = tempfile::tempdir().expect("a directory");
+        let host = Host::below(root.path());
+        host.replace("/proc/meminfo", "MemAvailable: 1000000 kB\n").expect("written");
+        host.replace("/proc/7/cgroup", "0::/\n").expect("written");
+        let file = FileId { dev: Dev { major: 8, minor: 1 }, inode: 12 };
+        let key = Key { file, cgroup: 1, advised: false };
+        let bdi = Bdi { name: "8:0".into(), kind: Kind::Block, disk: None, mounts: Vec::new() };
+        let d = Descriptor {
+            file,
+            cgroup: 1,
+            process: 7,
+            fd: 3,
+            mode: 0x1f,
+            flags: 0,
+            size_bytes: 10 * MIB,
+            value_kib: 64,
+        };
+        let now = Duration::from_secs(1);
+        let track = Track { brought: 2500, demanded: Some(now), ..Track::new(Duration::ZERO, 64) };
+        let tracks = HashMap::from([(key, track)]);
+        let mut coarse = Coarse::new(&host, String::new());
+        let mut holds = |kind, to_kib| {
+            let proposal = Proposal { kind, to_kib, why: String::new(), confidence: 1.0 };
+            let held =
+                soon_held(&host, &mut coarse, &tracks, now, &[(bdi.clone(), key, proposal)], std::slice::from_ref(&d));
+            !held.expect("looked").is_empty()
+        };
+        assert!(holds("decision", 8));
+        assert!(!holds("decision", 128), "more is no loss");
+        assert!(!holds("rollback", 8), "it cost more");
     }
 
     #[test]

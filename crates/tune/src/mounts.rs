@@ -54,6 +54,8 @@ pub struct Mount {
     pub point: String,
     /// Options of the mount: ro, nosuid, noatime and the like.
     pub flags: String,
+    /// What is mounted over it elsewhere appears here too.
+    pub follows: bool,
     /// Type of the file system.
     pub fs: String,
     /// Device or server.
@@ -94,6 +96,7 @@ fn line(text: &str) -> Option<Mount> {
         root: unescape(left.next()?),
         point: unescape(left.next()?),
         flags: left.next().unwrap_or_default().to_owned(),
+        follows: left.any(|word| word.starts_with("shared:") || word.starts_with("master:")),
         fs: right.next()?.to_owned(),
         source: unescape(right.next()?),
         options: right.next().unwrap_or_default().to_owned(),
@@ -154,6 +157,7 @@ mod tests {
         let mount = |dev, root: &str, point: &str| Mount {
             id: 0,
             flags: String::new(),
+            follows: false,
             dev: Dev { major: 8, minor: dev },
             root: root.into(),
             point: point.into(),

@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The setter of an open file's value, from outside the process that holds it open.
-//!
-//! `posix_fadvise(NORMAL)` copies the device's value into the open file, and `pidfd_getfd` gives us the very open file
-//! of another process. So: write the value to the device, advise on the duplicate, put the device's value back. That
-//! takes some microseconds, in which a file that somebody opens inherits the value. NORMAL also takes back what the
-//! owner advised; therefore files with advice are never touched (`Descriptor::advice`).
+//! The setter of an open file's value, from outside the process that holds it open (`lend.rs`). What gives the value also
+//! takes back what the owner advised; therefore files with advice are never touched (`Descriptor::advice`).
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::collections::{HashMap, HashSet};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use rustix::fs::{Advice, Mode, OFlags, fadvise, fstat, open};
-use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::fs::{Mode, OFlags, fstat, open};
 
 use crate::error::{Error, Result};
 use crate::host::Host;
-use crate::journal::{FileEntry, Journal, process_started};
+use crate::journal::{At, FileEntry, Journal, process_started};
+use crate::lend::{HELD_MAX, Held, Lent, advise, duplicate};
 use crate::mounts::{Dev, mounts};
 
 /// f_mode: the owner advised RANDOM.
@@ -109,184 +106,94 @@ pub struct Outcome {
     pub gone: usize,
     /// What the system refused, in words.
     pub refused: Vec<String>,
-    /// The files that it refused, by process and descriptor.
-    pub unset: Vec<(u32, u32)>,
+    /// The files that did not get their value, because the system refused it or a rival came.
+    pub unset: Vec<At>,
     /// Somebody else wrote the device's value meanwhile: theirs stands.
     pub rival_kib: Option<u32>,
     /// Values that the device does not take, and those that files got instead.
     pub bounded: Vec<(u32, u32)>,
 }
 
-/// Duplicates the open file of another process; None where it is closed or means another file now.
-pub(crate) fn duplicate(process: u32, fd: u32, inode: u64) -> rustix::io::Result<Option<OwnedFd>> {
-    use rustix::io::Errno;
-    let gone = |error| match error {
-        Errno::SRCH | Errno::BADF | Errno::NOENT | Errno::INVAL => Ok(None),
-        error => Err(error),
-    };
-    let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) else { return Ok(None) };
-    let Ok(fd) = i32::try_from(fd) else { return Ok(None) };
-    let holder = match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(holder) => holder,
-        Err(error) => return gone(error),
-    };
-    let copy = match pidfd_getfd(holder, fd, PidfdGetfdFlags::empty()) {
-        Ok(copy) => copy,
-        Err(error) => return gone(error),
-    };
-    Ok((fstat(&copy)?.st_ino == inode).then_some(copy))
-}
-
-/// An open file that we hold too, its value to be, and whether it has it.
-pub(crate) struct Held {
-    pub(crate) kib: u32,
-    pub(crate) copy: OwnedFd,
-    pub(crate) done: bool,
-}
-
-/// Open files that are held at once: a process may have as few as 1,024 descriptors.
-pub(crate) const HELD_MAX: usize = 256;
-
 /// Sets values of open files whose device's value is in `knob`. The journal has every change before it is made.
 pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    // Equal values together: each value is written to the device once.
-    let mut sorted: Vec<&Change> = changes.iter().collect();
-    sorted.sort_by_key(|change| change.kib);
     if !host.has(knob) {
         // The device went away, and its files with it.
-        outcome.gone = sorted.len();
+        outcome.gone = changes.len();
         return Ok(outcome);
     }
-    for some in sorted.chunks(HELD_MAX) {
-        set_some(host, knob, some, journal, &mut outcome)?;
-        if outcome.rival_kib.is_some() {
-            break;
-        }
-    }
-    Ok(outcome)
-}
-
-fn set_some(host: &Host, knob: &str, changes: &[&Change], journal: &mut Journal, outcome: &mut Outcome) -> Result<()> {
-    let (mut held, mut of) = (Vec::new(), Vec::new());
-    for change in changes {
-        let Descriptor { process, fd, file, value_kib, .. } = change.descriptor;
+    let device_kib = host.number(knob)?;
+    let mut noted = Vec::new();
+    for Change { descriptor, kib } in changes {
+        let Descriptor { process, fd, file, value_kib, .. } = *descriptor;
         let Some(started) = process_started(host, process) else {
             outcome.gone += 1;
             continue;
         };
-        match duplicate(process, fd, file.inode) {
-            Ok(Some(copy)) => {
-                held.push(Held { kib: change.kib, copy, done: false });
-                of.push((process, fd));
-                let entry = FileEntry {
-                    process,
-                    started,
-                    fd,
-                    dev: file.dev,
-                    inode: file.inode,
-                    knob: knob.to_owned(),
-                    original_kib: value_kib,
-                    written_kib: change.kib,
-                };
-                journal.note_file(entry);
-            }
-            Ok(None) => outcome.gone += 1,
-            Err(error) => {
-                outcome.refused.push(format!("process {process}, descriptor {fd}: {error}"));
-                outcome.unset.push((process, fd));
-            }
-        }
+        let original_kib = journal.own_kib(knob, device_kib, file, (process, fd), value_kib);
+        let (knob, written_kib, stands_kib) = (knob.to_owned(), *kib, None);
+        journal.note_file(FileEntry { process, started, fd, file, knob, original_kib, written_kib, stands_kib });
+        noted.push((*kib, file, (process, fd)));
     }
-    let refused = outcome.refused.len();
-    let given = give(host, knob, &mut held, journal, outcome);
-    // Those that somebody's value kept from being set are set at the next look.
-    if outcome.refused.len() > refused {
-        outcome.unset.extend(held.iter().zip(of).filter(|(file, _)| !file.done).map(|(_, of)| of));
-    }
-    given
-}
-
-/// Gives each file its value. They are in the order of their values.
-pub(crate) fn give(
-    host: &Host,
-    knob: &str,
-    held: &mut [Held],
-    journal: &mut Journal,
-    outcome: &mut Outcome,
-) -> Result<()> {
-    if held.is_empty() {
-        return Ok(());
-    }
-    let base: u32 = host.number(knob)?;
-    // While the device's value is not its own, a crash must find it in the journal.
-    let standing = journal.devices.clone();
-    for file in held.iter() {
-        journal.note_device(knob, base, file.kib);
-    }
-    journal.save()?;
-    let given = advise(host, knob, base, held, journal, outcome);
-    // Where the device may still have a value of ours, the journal keeps saying so.
-    if given.is_ok() || host.number::<u32>(knob).is_ok_and(|now| now == base) {
-        journal.devices = standing;
-        journal.save()?;
-    }
-    given
-}
-
-/// The same by way of the device, whose value is `base`.
-fn advise(
-    host: &Host,
-    knob: &str,
-    base: u32,
-    held: &mut [Held],
-    journal: &mut Journal,
-    outcome: &mut Outcome,
-) -> Result<()> {
-    let (mut asked, mut stands) = (base, base);
-    let mut failed = None;
-    for Held { kib, copy, done } in held {
-        if *kib != asked {
-            // Somebody may have written since: theirs would be lost, so see first.
-            let now: u32 = host.number(knob)?;
-            if now != stands {
-                outcome.rival_kib = Some(now);
-                return Ok(());
-            }
-            asked = *kib;
-            match host.set(knob, asked) {
-                Ok(value) => stands = value,
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
-            }
-            if stands != asked {
-                outcome.bounded.push((asked, stands));
-                journal.note_device(knob, base, stands);
-                if let Err(error) = journal.save() {
-                    failed = Some(error);
-                    break;
-                }
-            }
-        }
-        match fadvise(copy, 0, None, Advice::Normal) {
-            Ok(()) => {
-                *done = true;
-                outcome.done += 1;
-            }
-            Err(error) => outcome.refused.push(error.to_string()),
-        }
-    }
-    if asked != base {
-        let now: u32 = host.number(knob)?;
-        if now == stands || failed.is_some() {
-            host.write(knob, &base.to_string())?;
+    // Equal values together: each value is written to the device once.
+    noted.sort_unstable();
+    let lent = Lent::begin(host, knob, noted.iter().map(|(kib, ..)| *kib), journal)?;
+    let mut given = Ok(());
+    for some in noted.chunks(HELD_MAX) {
+        if given.is_ok() && outcome.rival_kib.is_none() {
+            given = set_some(host, &lent, some, journal, &mut outcome);
         } else {
-            outcome.rival_kib = Some(now);
+            outcome.unset.extend(some.iter().map(|(.., at)| *at));
         }
     }
-    failed.map_or(Ok(()), Err)
+    for at in &outcome.unset {
+        journal.files.missed(*at);
+    }
+    lent.end(host, journal, given)?;
+    Ok(outcome)
+}
+
+fn set_some(
+    host: &Host,
+    lent: &Lent,
+    some: &[(u32, FileId, At)],
+    journal: &mut Journal,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let (mut held, mut seen, mut twins) = (Vec::new(), HashMap::new(), HashSet::new());
+    for (kib, file, at) in some.iter().copied() {
+        match duplicate(at, file.inode) {
+            Ok(Some((copy, dev))) => {
+                if *seen.entry(file).or_insert(dev) != dev {
+                    twins.insert(file);
+                }
+                held.push((file, Held { at, kib, copy, got_kib: None }));
+            }
+            Ok(None) => {
+                outcome.gone += 1;
+                journal.files.remove(at);
+            }
+            Err(error) => {
+                outcome.refused.push(format!("process {}, descriptor {}: {error}", at.0, at.1));
+                outcome.unset.push(at);
+            }
+        }
+    }
+    if let Some(file) = twins.iter().next() {
+        // btrfs numbers the files of each subvolume anew, and the kernel's events name none.
+        outcome.refused.push(format!("several files of {} have the number {}, in subvolumes", file.dev, file.inode));
+    }
+    let (of_twins, held): (Vec<_>, Vec<_>) = held.into_iter().partition(|(file, _)| twins.contains(file));
+    outcome.unset.extend(of_twins.into_iter().map(|(_, file)| file.at));
+    let mut held: Vec<Held> = held.into_iter().map(|(_, file)| file).collect();
+    let given = advise(host, lent, &mut held, journal, outcome);
+    for file in held {
+        match file.got_kib {
+            Some(kib) => journal.files.got(file.at, kib),
+            None => outcome.unset.push(file.at),
+        }
+    }
+    given
 }
 
 #[cfg(test)]
@@ -351,7 +258,8 @@ mod tests {
         assert_eq!(host.number::<u32>(knob).expect("a number"), 128);
         let noted = Journal::open(&host).expect("journal");
         assert!(noted.devices.is_empty());
-        assert_eq!((noted.files.len(), noted.files[0].original_kib, noted.files[0].written_kib), (1, 128, 8));
+        let values = noted.files.iter().map(|entry| (entry.original_kib, entry.written_kib, entry.stands_kib));
+        assert_eq!(values.collect::<Vec<_>>(), [(128, 8, Some(8))]);
         assert_eq!(crate::putback::restore(&host, &mut journal).expect("restored").files, 1);
         assert!(Journal::open(&host).expect("journal").is_empty());
     }
@@ -372,24 +280,5 @@ mod tests {
         let outcome = set(&host, "/sys/class/bdi/8:0/read_ahead_kb", &changes, &mut journal).expect("no error");
         assert_eq!((outcome.done, outcome.gone), (0, 1));
         assert!(journal.is_empty());
-    }
-
-    #[test]
-    fn a_bounded_value_is_no_rival_and_the_device_has_its_own_again() {
-        let root = tempfile::tempdir().expect("a directory");
-        let mut host = Host::below(root.path());
-        host.bound_kib = Some(256);
-        let knob = "/sys/block/vda/queue/read_ahead_kb";
-        host.replace(knob, "128").expect("written");
-        let mut journal = Journal::open(&host).expect("empty");
-        let mut outcome = Outcome::default();
-        let copy = || OwnedFd::from(std::fs::File::open("/proc/self/exe").expect("our own program"));
-        let mut held = [8, 1024, 1024].map(|kib| Held { kib, copy: copy(), done: false });
-        advise(&host, knob, 128, &mut held, &mut journal, &mut outcome).expect("advised");
-        assert!(held.iter().all(|file| file.done));
-        assert_eq!((outcome.done, outcome.rival_kib), (3, None));
-        assert_eq!(outcome.bounded, [(1024, 256)]);
-        assert_eq!(journal.devices[0].written_kib, [256], "a crash between finds the value that stands");
-        assert_eq!(host.number::<u32>(knob).expect("a number"), 128);
     }
 }

@@ -1,33 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Puts the values of open files back, by the journal.
 
+use std::collections::HashMap;
+
 use crate::error::Result;
 use crate::host::Host;
-use crate::journal::{FileEntry, Journal, process_started};
-use crate::openfile::{Descriptor, HELD_MAX, Held, Outcome, duplicate, give};
+use crate::journal::{At, FileEntry, Journal, process_started};
+use crate::lend::{HELD_MAX, Held, Lent, advise, duplicate};
+use crate::openfile::{Descriptor, Outcome};
 
 /// Compares the journal with the descriptors that its files have now. Where the owner has given advice since, or
 /// somebody else a value, theirs stands. A descriptor that a fork, a duplicate or a message made of one of ours has our
-/// value too, and is noted like it. `stands` knows what a device makes of a value.
-pub fn compare(host: &Host, journal: &mut Journal, open: &[Descriptor], stands: &dyn Fn(&str, u32) -> u32) {
-    let of = |entry: &FileEntry, d: &Descriptor| (entry.dev, entry.inode) == (d.file.dev, d.file.inode);
+/// value too, and is noted like it.
+pub fn compare(host: &Host, journal: &mut Journal, open: &[Descriptor]) {
+    // Where files were being set when a run ended, the device's entry has the values that they may have.
+    let lent: HashMap<&str, &[u32]> = journal.devices.iter().map(|d| (&d.knob[..], &d.written_kib[..])).collect();
     let has_ours = |entry: &FileEntry, d: &Descriptor| {
-        d.advice(0, true).is_none() && d.value_kib == stands(&entry.knob, entry.written_kib)
+        let is_lent = || lent.get(&entry.knob[..]).is_some_and(|values| values.contains(&d.value_kib));
+        d.advice(0, true).is_none() && (entry.is_value(d.value_kib) || is_lent())
     };
-    let noted = std::mem::take(&mut journal.files);
+    let mut files = journal.files.clone();
     for d in open {
-        let own = |entry: &&FileEntry| of(entry, d) && (entry.process, entry.fd) == (d.process, d.fd);
-        if noted.iter().any(|entry| own(&entry)) {
-            continue;
+        let at = (d.process, d.fd);
+        match journal.files.get(at, d.file) {
+            Some(own) if has_ours(own, d) => {}
+            Some(_) => files.remove(at),
+            None => {
+                let Some(like) = journal.files.of(d.file).find(|entry| has_ours(entry, d)) else { continue };
+                let Some(started) = process_started(host, d.process) else { continue };
+                files.insert(FileEntry { process: d.process, started, fd: d.fd, ..like.clone() });
+            }
         }
-        let Some(like) = noted.iter().find(|entry| of(entry, d) && has_ours(entry, d)) else { continue };
-        let Some(started) = process_started(host, d.process) else { continue };
-        journal.files.push(FileEntry { process: d.process, started, fd: d.fd, ..like.clone() });
     }
-    journal.files.extend(noted.into_iter().filter(|entry| {
-        let now = open.iter().find(|d| of(entry, d) && (entry.process, entry.fd) == (d.process, d.fd));
-        now.is_none_or(|d| has_ours(entry, d))
-    }));
+    journal.files = files;
 }
 
 /// What became of the files in the journal.
@@ -46,51 +51,61 @@ pub fn restore(host: &Host, journal: &mut Journal) -> Result<Restored> {
     let mut restored = Restored::default();
     journal.files.retain(|entry| host.has(&entry.knob) && process_started(host, entry.process) == Some(entry.started));
     // In the order of the values, so that each is written to a device once.
-    let mut left = journal.files.clone();
+    let mut left: Vec<FileEntry> = journal.files.iter().cloned().collect();
     left.sort_by(|a, b| (&a.knob, a.original_kib).cmp(&(&b.knob, b.original_kib)));
     let mut problem = None;
     for of_knob in left.chunk_by(|a, b| a.knob == b.knob) {
-        let all = of_knob.chunks(HELD_MAX).try_for_each(|some| put_back(host, some, journal, &mut restored));
-        problem = all.err().or(problem);
+        problem = put_back(host, of_knob.iter().collect(), journal, &mut restored).err().or(problem);
     }
     journal.save()?;
     problem.map_or(Ok(restored), Err)
 }
 
 /// Puts files of one device back. Somebody who writes the device's value in the middle only delays that.
-fn put_back(host: &Host, entries: &[FileEntry], journal: &mut Journal, restored: &mut Restored) -> Result<()> {
-    let mut left: Vec<&FileEntry> = entries.iter().collect();
+fn put_back(host: &Host, mut left: Vec<&FileEntry>, journal: &mut Journal, restored: &mut Restored) -> Result<()> {
+    let knob = &left[0].knob;
     for _ in 0..TRIES {
-        let (mut held, mut of) = (Vec::new(), Vec::new());
-        for entry in std::mem::take(&mut left) {
-            match duplicate(entry.process, entry.fd, entry.inode) {
-                Ok(Some(copy)) => {
-                    held.push(Held { kib: entry.original_kib, copy, done: false });
-                    of.push(entry);
-                }
-                Ok(None) => journal.files.retain(|file| file != entry),
-                Err(error) => {
-                    restored.refused.push(format!("process {}, descriptor {}: {error}", entry.process, entry.fd));
-                }
-            }
-        }
         let mut outcome = Outcome::default();
-        let given = give(host, &entries[0].knob, &mut held, journal, &mut outcome);
-        for (file, entry) in held.iter().zip(of) {
-            if file.done {
-                restored.files += 1;
-                journal.files.retain(|file| file != entry);
-            } else {
-                left.push(entry);
+        let lent = Lent::begin(host, knob, left.iter().map(|entry| entry.original_kib), journal)?;
+        let mut given = Ok(());
+        let mut waiting = Vec::new();
+        for some in left.chunks(HELD_MAX) {
+            if given.is_err() || outcome.rival_kib.is_some() {
+                waiting.extend_from_slice(some);
+                continue;
+            }
+            let mut held = Vec::new();
+            for entry in some {
+                match duplicate(entry.at(), entry.file.inode) {
+                    Ok(Some((copy, _))) => {
+                        held.push(Held { at: entry.at(), kib: entry.original_kib, copy, got_kib: None })
+                    }
+                    Ok(None) => journal.files.remove(entry.at()),
+                    Err(error) => {
+                        restored.refused.push(format!("process {}, descriptor {}: {error}", entry.process, entry.fd));
+                    }
+                }
+            }
+            given = advise(host, &lent, &mut held, journal, &mut outcome);
+            let got: HashMap<At, bool> = held.iter().map(|file| (file.at, file.got_kib.is_some())).collect();
+            for entry in some {
+                match got.get(&entry.at()) {
+                    Some(true) => {
+                        restored.files += 1;
+                        journal.files.remove(entry.at());
+                    }
+                    Some(false) => waiting.push(entry),
+                    None => {}
+                }
             }
         }
-        given?;
+        lent.end(host, journal, given)?;
+        left = waiting;
         if left.is_empty() || outcome.rival_kib.is_none() {
             restored.refused.append(&mut outcome.refused);
             return Ok(());
         }
     }
-    let knob = &entries[0].knob;
     restored.refused.push(format!("{} open files: somebody keeps writing {knob}", left.len()));
     Ok(())
 }
@@ -121,16 +136,26 @@ mod tests {
         let file = std::fs::File::open("/proc/self/exe").expect("our own program");
         let inode = file.metadata().expect("metadata").ino();
         let fd = u32::try_from(file.as_raw_fd()).expect("positive");
-        if !matches!(duplicate(own, fd, inode), Ok(Some(_))) {
+        if !matches!(duplicate((own, fd), inode), Ok(Some(_))) {
             eprintln!("skipped: pidfd_getfd on ourselves is refused here");
             return;
         }
         let mut journal = Journal::open(&host).expect("empty");
-        for name in ["a", "b"] {
+        let copy = file.try_clone().expect("another descriptor");
+        let other = u32::try_from(copy.as_raw_fd()).expect("positive");
+        for (name, fd) in [("a", fd), ("b", other)] {
             host.replace(format!("/sys/{name}"), "128").expect("written");
-            let (started, knob) = (process_started(&host, own).expect("we run"), format!("/sys/{name}"));
-            let (dev, original_kib, written_kib) = (FILE.dev, 64, 8);
-            journal.files.push(FileEntry { process: own, started, fd, dev, inode, knob, original_kib, written_kib });
+            let started = process_started(&host, own).expect("we run");
+            journal.note_file(FileEntry {
+                process: own,
+                started,
+                fd,
+                file: FileId { inode, ..FILE },
+                knob: format!("/sys/{name}"),
+                original_kib: 64,
+                written_kib: 8,
+                stands_kib: None,
+            });
         }
         let error = restore(&host, &mut journal).expect_err("one refuses").to_string();
         assert!(error.contains("/sys/a: cannot write"), "{error}");
@@ -144,21 +169,20 @@ mod tests {
         let mut journal = Journal::unsaved(&host);
         let own = std::process::id();
         let started = process_started(&host, own).expect("we run");
-        let (dev, inode) = (FILE.dev, FILE.inode);
         let entry = |fd, written_kib| FileEntry {
             process: own,
             started,
             fd,
-            dev,
-            inode,
+            file: FILE,
             knob: "k".into(),
             original_kib: 128,
             written_kib,
+            stands_kib: None,
         };
         for fd in 3..8 {
             journal.note_file(entry(fd, 8));
         }
-        journal.note_file(entry(8, 1024));
+        journal.note_file(FileEntry { stands_kib: Some(256), ..entry(8, 1024) });
         let open = |fd, value_kib| Descriptor { process: own, fd, value_kib, ..DESCRIPTOR };
         let open = [
             open(3, 8),
@@ -167,13 +191,39 @@ mod tests {
             open(8, 256),
             open(20, 8),
             open(21, 128),
-            Descriptor { file: FileId { inode: 99, dev }, ..open(22, 8) },
+            Descriptor { file: FileId { inode: 99, ..FILE }, ..open(22, 8) },
         ];
-        compare(&host, &mut journal, &open, &|_, kib| kib.min(256));
+        compare(&host, &mut journal, &open);
         let mut left: Vec<u32> = journal.files.iter().map(|entry| entry.fd).collect();
         left.sort_unstable();
         // 4 was advised RANDOM and 5 SEQUENTIAL; 6 and 7 are closed, which the restoring finds; 20 is a copy.
         assert_eq!(left, [3, 6, 7, 8, 20]);
         assert!(journal.files.iter().all(|entry| entry.original_kib == 128));
+    }
+
+    #[test]
+    fn what_a_run_that_was_killed_may_have_set_is_ours() {
+        let host = Host::default();
+        let mut journal = Journal::unsaved(&host);
+        let entry = |fd, written_kib, stands_kib| FileEntry {
+            process: std::process::id(),
+            started: 1,
+            fd,
+            file: FILE,
+            knob: "k".into(),
+            original_kib: 128,
+            written_kib,
+            stands_kib,
+        };
+        // It was about to set 1024, of which the device makes 256; the second file still had 8.
+        journal.note_device("k", 128, 1024);
+        journal.note_device("k", 128, 256);
+        journal.note_file(entry(3, 1024, None));
+        journal.note_file(entry(4, 1024, Some(8)));
+        journal.note_file(entry(5, 1024, None));
+        let open = [(3, 256), (4, 8), (5, 512)];
+        let open = open.map(|(fd, value_kib)| Descriptor { process: std::process::id(), fd, value_kib, ..DESCRIPTOR });
+        compare(&host, &mut journal, &open);
+        assert_eq!(journal.files.iter().map(|entry| entry.fd).collect::<Vec<_>>(), [3, 4], "512 is somebody else's");
     }
 }

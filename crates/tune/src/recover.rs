@@ -4,7 +4,8 @@
 use crate::error::Result;
 use crate::host::Host;
 use crate::journal::{Journal, sequence};
-use crate::nfs::overmount;
+use crate::nfs::overmount::{self, Taken};
+use crate::observe::lister;
 use crate::putback;
 
 /// What was put back.
@@ -25,6 +26,14 @@ pub struct Recovered {
 /// Puts everything in the journal back. The caller holds the lock.
 pub fn recover(host: &Host, journal: &mut Journal) -> Result<Recovered> {
     let mut recovered = Recovered::default();
+    // Before the devices are forgotten: what they had while files were set may be a file's.
+    if !journal.files.is_empty()
+        && let Ok(mut lister) = lister()
+        && lister.sight().descriptors
+    {
+        let open = lister.descriptors(&journal.files.ids())?;
+        putback::compare(host, journal, &open);
+    }
     for entry in journal.devices.clone() {
         // A device may be gone since, and another one have its name. Journals of earlier versions have no number.
         let is_same = entry.sequence.is_none_or(|known| sequence(host, &entry.knob) == Some(known));
@@ -43,9 +52,16 @@ pub fn recover(host: &Host, journal: &mut Journal) -> Result<Recovered> {
         journal.forget_device(&entry.knob);
     }
     let files = putback::restore(host, journal);
-    while let Some(point) = journal.mounts.last().map(|entry| entry.point.clone()) {
-        if overmount::take_off(host, journal, &point) {
-            recovered.mounts.push(point);
+    for point in journal.mounts.iter().rev().map(|entry| entry.point.clone()).collect::<Vec<_>>() {
+        if !sees_what_all_see(host) {
+            let why = "this process has mounts of its own; `linnet tune restore` in a shell takes it off";
+            recovered.refused.push(format!("the mount at {point} stays: {why}"));
+            continue;
+        }
+        match overmount::take_off(host, journal, &point) {
+            Taken::Off => recovered.mounts.push(point),
+            Taken::Gone => {}
+            Taken::Stays(why) => recovered.refused.push(why),
         }
     }
     journal.save()?;
@@ -53,6 +69,12 @@ pub fn recover(host: &Host, journal: &mut Journal) -> Result<Recovered> {
     recovered.files = files.files;
     recovered.refused.extend(files.refused);
     Ok(recovered)
+}
+
+/// True where a mount that is taken off here is gone for the others: a service may have a mount namespace of its own.
+fn sees_what_all_see(host: &Host) -> bool {
+    let of = |process: &str| host.link(format!("/proc/{process}/ns/mnt"));
+    of("self") == of("1")
 }
 
 #[cfg(test)]

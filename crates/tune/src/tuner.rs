@@ -16,7 +16,6 @@ use crate::device::Rivals;
 use crate::devices::{Devices, Moves};
 use crate::error::Result;
 use crate::event::Event;
-use crate::follow::Follower;
 use crate::govern::{Governor, WINDOW};
 use crate::groups::{Groups, Look, Proposed};
 use crate::host::Host;
@@ -28,6 +27,7 @@ use crate::observe::{Counts, Observer, Sample};
 use crate::putback::{self, Restored};
 use crate::recover::recover;
 use crate::rule::{Class, Decider, FileReads};
+use crate::track::Track;
 
 /// What is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +87,8 @@ const PAUSE: Duration = Duration::from_millis(300);
 const ANOTHER: Duration = Duration::from_secs(2);
 /// Mounts are listed again at least this often.
 const MOUNTS: Duration = Duration::from_secs(10);
+/// What the observer lost is said again when it is so many times as much.
+const LOST_TIMES: u64 = 10;
 
 /// Another knob, which is turned beside readahead by the same observation.
 pub trait Companion {
@@ -94,48 +96,6 @@ pub trait Companion {
     fn look(&mut self, now: Duration, host: &Host, journal: &mut Journal) -> Vec<Event>;
     /// Puts the knob back.
     fn restore(&mut self, host: &Host, journal: &mut Journal) -> Vec<Event>;
-}
-
-/// A file under one control group.
-pub(crate) struct Track {
-    pub(crate) governor: Governor,
-    pub(crate) seen: Duration,
-    /// The last reason for leaving it alone, said once.
-    pub(crate) skipped: Option<String>,
-    pub(crate) corrected: bool,
-    /// It is read again after a rest of `ANOTHER`. It may have been opened since: the next look at descriptors tells.
-    pub(crate) rested: bool,
-    /// Pages that came since `begun`, the look before it was first seen, or first after such a rest.
-    pub(crate) brought: u64,
-    pub(crate) begun: Duration,
-    /// When it was last read: a file that is only written brings pages too.
-    pub(crate) demanded: Option<Duration>,
-    pub(crate) follower: Follower,
-}
-
-impl Track {
-    /// A file that has `kib` when we first see it.
-    pub(crate) fn new(now: Duration, kib: u32) -> Track {
-        let governor = Governor::new(now, kib);
-        let follower = Follower::default();
-        let (corrected, rested, brought) = (false, false, 0);
-        Track { governor, seen: now, skipped: None, corrected, rested, brought, begun: now, demanded: None, follower }
-    }
-
-    /// A proposal could not be carried out. It may come again after a while.
-    pub(crate) fn refused(&mut self, now: Duration, wait: Duration) {
-        self.governor.refused(now, wait);
-        self.follower.refused();
-    }
-
-    /// True where this reason for leaving the file alone has not just been told. From now on it has.
-    pub(crate) fn is_news(&mut self, reason: &str) -> bool {
-        let is_news = self.skipped.as_deref() != Some(reason);
-        if is_news {
-            self.skipped = Some(reason.to_owned());
-        }
-        is_news
-    }
 }
 
 /// What was read of a file since the last look.
@@ -165,6 +125,8 @@ pub struct Tuner<'a> {
     groups: Groups,
     devices: Devices,
     began: Instant,
+    /// So many events were lost when it was said last.
+    lost: u64,
     companion: Option<&'a mut dyn Companion>,
     _lock: Option<Lock>,
 }
@@ -237,6 +199,7 @@ impl<'a> Tuner<'a> {
             groups: Groups::default(),
             devices: Devices::default(),
             began: Instant::now(),
+            lost: 0,
             companion: None,
             _lock: lock,
         })
@@ -253,18 +216,20 @@ impl<'a> Tuner<'a> {
     /// to.
     pub fn run(mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
         let ended = self.watch(tell);
-        if let Ok(lost) = self.observer.lost()
-            && lost > 0
-        {
-            tell(Some(&Event::note(
-                "note",
-                "",
-                format!("{lost} events found no room in the observer: too many files"),
-            )));
+        if let Some(event) = self.lost(1) {
+            tell(Some(&event));
         }
         let keep = self.options.once && matches!(ended, Ok(true));
         let restored = if keep || self.options.dry_run { Ok(()) } else { self.restore(tell) };
         ended.and(restored)
+    }
+
+    /// Says how many events the observer lost, where they are `times` as many as when it was said last.
+    fn lost(&mut self, times: u64) -> Option<Event> {
+        let lost = self.observer.lost().ok().filter(|lost| *lost > times * self.lost)?;
+        self.lost = lost;
+        let why = format!("{lost} events found no room in the observer: too many files are read at once");
+        Some(Event::note("note", "", why))
     }
 
     /// True where it ended of itself.
@@ -278,7 +243,8 @@ impl<'a> Tuner<'a> {
             std::thread::sleep(self.options.tick);
             let now = self.began.elapsed();
             let samples = self.observer.look()?;
-            let events = self.tick(now, &samples)?;
+            let mut events = self.tick(now, &samples)?;
+            events.extend(self.lost(LOST_TIMES));
             acted |= events.iter().any(|event| event.kind == "decision");
             for event in &events {
                 if !tell(Some(event)) {
@@ -389,7 +355,7 @@ impl<'a> Tuner<'a> {
             let Some(value) = self.devices.value_of(&self.host, &bdi, now, rivals, backoff) else { continue };
             let original = self.devices.original_kib(&bdi.name).unwrap_or(value);
             let advised = mapped.contains_key(&sample.file)
-                || self.files.is_advised(sample.reader, sample.file, value, original, &self.journal);
+                || Files::is_advised(sample.reader, sample.file, value, original, &self.journal);
             let key = Key { file: sample.file, cgroup: sample.cgroup, advised };
             let (counts, rpcs) = (Counts::default(), Rpcs::default());
             let reads = found.entry(key).or_insert(Reads { key, bdi, value, counts, rpcs });
@@ -444,7 +410,11 @@ impl<'a> Tuner<'a> {
 
     fn restore(&mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
         // Where descriptors cannot be listed, the journal alone says what is to be put back.
-        let _ = self.files.compare(&self.host, self.observer, &mut self.journal);
+        if self.observer.sight().descriptors
+            && let Ok(open) = self.observer.descriptors(&self.journal.files.ids())
+        {
+            putback::compare(&self.host, &mut self.journal, &open);
+        }
         let files = putback::restore(&self.host, &mut self.journal);
         let devices = self.devices.restore(&mut self.journal, &self.bdis, &mut |event| {
             tell(Some(event));

@@ -118,9 +118,14 @@ impl Observer for Listing {
     }
 }
 
-/// What is decided on a file of so many MiB, on a machine with `memory_mib`, of which random reads bring 25 MiB in the
-/// first second and as much in each quarter of one after. Beside it `beside` is read in each look too, if anything.
-fn events_on(size_mib: u64, memory_mib: u64, looks: u64, beside: Option<(Descriptor, Counts)>) -> Vec<Event> {
+/// What is decided on a file of so many MiB, on a machine with `memory_mib`, of which random reads bring 25 MiB until each
+/// look. Looks are counted in quarters of a second. Beside it `beside` is read in each of them too, if anything.
+fn events_on(
+    size_mib: u64,
+    memory_mib: u64,
+    looks: impl IntoIterator<Item = u64>,
+    beside: Option<(Descriptor, Counts)>,
+) -> Vec<Event> {
     let (_root, host) = host();
     host.replace("/proc/meminfo", &format!("MemAvailable: {} kB", memory_mib * 1024)).expect("written");
     host.replace("/proc/100/cgroup", "0::/\n").expect("written");
@@ -139,7 +144,7 @@ fn events_on(size_mib: u64, memory_mib: u64, looks: u64, beside: Option<(Descrip
     let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
     let mut look = |n: u64| tuner.tick(Duration::from_millis(250 * n), &samples).expect("a look");
     let of_file = format!("inode {}", FILE.inode);
-    (4..4 + looks).flat_map(&mut look).filter(|event| event.file.as_ref() == Some(&of_file)).collect()
+    looks.into_iter().flat_map(&mut look).filter(|event| event.file.as_ref() == Some(&of_file)).collect()
 }
 
 fn of_size(file: FileId, mib: u64) -> Descriptor {
@@ -149,12 +154,14 @@ fn of_size(file: FileId, mib: u64) -> Descriptor {
 
 #[test]
 fn a_file_that_will_soon_be_in_memory_keeps_its_value_until_it_does_not_stay_there() {
-    let events = events_on(54, 1000, 2, None);
+    let events = events_on(54, 1000, 4..6, None);
     assert_eq!(kinds(&events), ["skip"], "{events:?}");
     assert!(events[0].why.starts_with("left alone, all that its group reads will soon be in memory (random"));
-    assert_eq!(kinds(&events_on(54, 100, 2, None)), ["decision"], "more than half of the memory");
-    assert_eq!(kinds(&events_on(500, 2000, 2, None)), ["decision"], "475 MiB would take 19 s");
-    assert_eq!(kinds(&events_on(54, 1000, 8, None)), ["skip", "decision"], "it was brought four times");
+    assert_eq!(kinds(&events_on(54, 100, 4..6, None)), ["decision"], "more than half of the memory");
+    assert_eq!(kinds(&events_on(500, 2000, 4..6, None)), ["decision"], "475 MiB would take 19 s");
+    assert_eq!(kinds(&events_on(54, 1000, 4..12, None)), ["skip", "decision"], "it was brought four times");
+    assert_eq!(kinds(&events_on(54, 1000, [4, 16, 17], None)), ["skip"], "what came before a rest does not count");
+    assert_eq!(kinds(&events_on(54, 1000, [4, 16, 17, 22], None)), ["skip", "decision"], "but for what comes since");
 }
 
 #[test]
@@ -163,7 +170,7 @@ fn all_files_that_a_group_reads_must_fit_and_come() {
     let beside = |mib, cgroup, counts| {
         let process = if cgroup == 1 { 100 } else { 101 };
         let open = Descriptor { cgroup, process, ..of_size(other, mib) };
-        kinds(&events_on(54, 1000, 2, Some((open, counts)))).join(" ")
+        kinds(&events_on(54, 1000, 4..6, Some((open, counts)))).join(" ")
     };
     let reads = random(Reader::Own, 10, 32).counts;
     assert_eq!(beside(4, 1, reads), "skip");
@@ -259,18 +266,17 @@ fn a_device_never_moves_to_half_its_value() {
 #[test]
 fn a_value_of_ours_is_no_advice() {
     let mut journal = Journal::unsaved(&host().1);
-    let files = Files::default();
-    let is_advised = |kib, journal: &Journal| files.is_advised(Reader::Above(kib), FILE, 128, 65_536, journal);
+    let is_advised = |kib, journal: &Journal| Files::is_advised(Reader::Above(kib), FILE, 128, 65_536, journal);
     assert!(is_advised(256, &journal) && is_advised(131_072, &journal) && !is_advised(512, &journal));
     journal.note_file(FileEntry {
         process: 100,
         started: 1,
         fd: 3,
-        dev: DEV,
-        inode: FILE.inode,
+        file: FILE,
         knob: "k".into(),
         original_kib: 128,
         written_kib: 256,
+        stands_kib: None,
     });
     assert!(!is_advised(256, &journal) && is_advised(131_072, &journal));
 }
@@ -348,7 +354,7 @@ fn scan(k: u64) -> Sample {
 
 #[test]
 fn files_that_are_read_too_seldom_follow_their_group() {
-    let events = decisions_on_a_database(24, 128, |_, _| {});
+    let events = decisions_on_a_database(60, 128, |_, _| {});
     assert_eq!(events.len(), 1000, "each file once, after two reads");
     assert!(events.iter().all(|e| (e.kind, e.to_kib) == ("decision", Some(8)) && e.confidence > 0.85), "{events:?}");
     assert!(events[0].why.starts_with("read at random like the other files of its group: random"), "{}", events[0].why);
@@ -360,7 +366,7 @@ fn files_that_are_read_too_seldom_follow_their_group() {
                 samples.push(Sample { counts: some, ..scan(1000) });
             }
         };
-        decisions_on_a_database(24, 128, each).len()
+        decisions_on_a_database(60, 128, each).len()
     };
     assert_eq!((beside_a_scan(100), beside_a_scan(4)), (0, 1000));
 }

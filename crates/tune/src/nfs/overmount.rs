@@ -78,28 +78,25 @@ fn processes(host: &Host) -> Vec<String> {
     host.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit())).collect()
 }
 
-/// Numbers of all mounts of the file system, in the mount namespaces of all processes: a container has one of its own.
-fn ids(host: &Host, processes: &[String], dev: Dev) -> BTreeSet<String> {
-    let mut seen = BTreeSet::new();
-    let fresh = processes
-        .iter()
-        .filter(|process| host.link(format!("/proc/{process}/ns/mnt")).is_none_or(|namespace| seen.insert(namespace)));
-    let all = fresh.flat_map(|process| mounts(host, process)).filter(|mount| mount.dev == dev);
-    all.map(|mount| mount.id.to_string()).collect()
+/// All mounts of the file system in other mount namespaces, each with a process that sees it: a container has one of its
+/// own.
+fn elsewhere(host: &Host, processes: &[String], dev: Dev) -> Vec<(String, Mount)> {
+    let namespace = |process: &str| host.link(format!("/proc/{process}/ns/mnt"));
+    let mut seen: BTreeSet<String> = namespace("self").into_iter().collect();
+    let fresh = processes.iter().filter(|process| namespace(process).is_none_or(|found| seen.insert(found)));
+    let all = fresh.flat_map(|process| mounts(host, process).into_iter().map(|mount| (process.clone(), mount)));
+    all.filter(|(_, mount)| mount.dev == dev).collect()
 }
 
 /// A process that has a file of the file system open for writing: its number and descriptor.
-fn writer(host: &Host, below: &Mount) -> Option<(String, String)> {
-    let processes = processes(host);
-    let mut ids = ids(host, &processes, below.dev);
-    ids.insert(below.id.to_string());
+fn writer(host: &Host, processes: &[String], ids: &BTreeSet<String>) -> Option<(String, String)> {
     for process in processes {
         for fd in host.names(format!("/proc/{process}/fdinfo")) {
             let Some(text) = host.text(format!("/proc/{process}/fdinfo/{fd}")) else { continue };
             let value = |key: &str| text.lines().find_map(|line| Some(line.strip_prefix(key)?.trim().to_owned()));
             let flags = value("flags:").and_then(|octal| u32::from_str_radix(&octal, 8).ok()).unwrap_or(0);
             if value("mnt_id:").is_some_and(|id| ids.contains(&id)) && flags & 0o3 != 0 {
-                return Some((process, fd));
+                return Some((process.clone(), fd));
             }
         }
     }
@@ -118,7 +115,18 @@ fn obstacle(host: &Host, all: &[Mount], below: &Mount) -> Option<String> {
     if let Some(other) = all.iter().find(|mount| mount.dev == below.dev && mount.id != below.id) {
         return Some(format!("the file system is mounted at {} too, and two caches could disagree", other.point));
     }
-    writer(host, below).map(|(process, fd)| {
+    let processes = processes(host);
+    let elsewhere = elsewhere(host, &processes, below.dev);
+    let is_like_ours = |mount: &Mount| (&mount.root, &mount.point) == (&below.root, &below.point) && mount.follows;
+    if let Some((process, other)) = elsewhere.iter().find(|(_, mount)| !is_like_ours(mount)) {
+        let Mount { root, point, .. } = other;
+        return Some(format!(
+            "process {process} sees {root} of the file system at {point}, where a mount here does not appear, and two \
+             caches could disagree"
+        ));
+    }
+    let ids = elsewhere.iter().map(|(_, mount)| mount).chain([below]).map(|mount| mount.id.to_string()).collect();
+    writer(host, &processes, &ids).map(|(process, fd)| {
         format!(
             "process {process} has a file there open for writing (descriptor {fd}), which two caches could disagree on"
         )
@@ -143,13 +151,14 @@ pub fn place(host: &Host, journal: &mut Journal, point: &str, rsize: u32) -> Res
         below: below.dev.to_string(),
         below_rsize: rsize_bytes(below).unwrap_or(0),
         rsize,
+        ours: None,
     });
     journal.save().map_err(|error| refused(error.to_string()))?;
     let data = CString::new(options(below, rsize)).map_err(|error| refused(error.to_string()))?;
     let placed = mount(below.source.as_str(), point, below.fs.as_str(), flags(below), data.as_c_str());
-    let failed = |journal: &mut Journal, reason: String| {
-        take_off(host, journal, point);
-        Err(refused(reason))
+    let failed = |journal: &mut Journal, reason: String| match take_off(host, journal, point) {
+        Taken::Stays(why) => Err(refused(format!("{reason}; {why}"))),
+        _ => Err(refused(reason)),
     };
     if let Err(error) = placed {
         journal.mounts.pop();
@@ -160,6 +169,12 @@ pub fn place(host: &Host, journal: &mut Journal, point: &str, rsize: u32) -> Res
     let Some(new) = top(&now, point).filter(|new| new.dev != below.dev).cloned() else {
         return failed(journal, "the kernel gave the same file system again".into());
     };
+    if let Some(entry) = journal.mounts.last_mut() {
+        entry.ours = Some(new.dev.to_string());
+    }
+    if let Err(error) = journal.save() {
+        return failed(journal, error.to_string());
+    }
     if root(point).ok() != Some(inode) {
         return failed(journal, "the new mount has another root directory".into());
     }
@@ -175,25 +190,49 @@ pub fn place(host: &Host, journal: &mut Journal, point: &str, rsize: u32) -> Res
     Ok(new)
 }
 
-/// Takes our mount at `point` off again; files that are open on it stay usable until they are closed. False where the
-/// topmost mount is not ours.
-pub fn take_off(host: &Host, journal: &mut Journal, point: &str) -> bool {
+/// What became of a mount of ours.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is gone.
+    Off,
+    /// It was gone before.
+    Gone,
+    /// It is there and in the journal, and why.
+    Stays(String),
+}
+
+/// Takes our mount at `point` off again; files that are open on it stay usable until they are closed. It stays where
+/// something else would go with it: what others mounted inside or over it.
+pub fn take_off(host: &Host, journal: &mut Journal, point: &str) -> Taken {
     let all = mounts(host, "self");
-    let ours = journal.mounts.iter().rposition(|entry| entry.point == point);
-    let Some(entry) = ours.map(|at| journal.mounts.remove(at)) else { return false };
-    let is_ours = |new: &&Mount| {
-        is_nfs(new)
-            && depth(&all, point) > 1
-            && new.dev.to_string() != entry.below
-            && all.iter().any(|mount| mount.point == point && mount.dev.to_string() == entry.below)
+    let Some(at) = journal.mounts.iter().rposition(|entry| entry.point == point) else { return Taken::Gone };
+    let entry = &journal.mounts[at];
+    let lies = |dev: &str| all.iter().any(|mount| mount.point == point && mount.dev.to_string() == dev);
+    let is_ours = |mount: &&Mount| match &entry.ours {
+        Some(ours) => mount.dev.to_string() == *ours,
+        // Not noted yet: a second NFS mount over the one from before.
+        None => is_nfs(mount) && depth(&all, point) > 1 && mount.dev.to_string() != entry.below && lies(&entry.below),
     };
-    let off = top(&all, point).filter(is_ours).is_some_and(|_| {
-        host.is_real()
-            && unmount(point, UnmountFlags::empty()).or_else(|_| unmount(point, UnmountFlags::DETACH)).is_ok()
-    });
-    // A journal that cannot be written is reported when it is next needed; the mount is gone.
-    let _ = journal.save();
-    off
+    let stays = |why: String| Taken::Stays(format!("the mount at {point} stays: {why}"));
+    let inside = format!("{}/", point.trim_end_matches('/'));
+    let taken = match top(&all, point) {
+        Some(top) if is_ours(&top) => match all.iter().find(|mount| mount.point.starts_with(&inside)) {
+            Some(other) => stays(format!("{} is mounted inside", other.point)),
+            None if !host.is_real() => Taken::Gone,
+            None => {
+                let off = unmount(point, UnmountFlags::empty()).or_else(|_| unmount(point, UnmountFlags::DETACH));
+                off.map_or_else(|error| stays(error.to_string()), |()| Taken::Off)
+            }
+        },
+        Some(top) if entry.ours.as_deref().is_some_and(lies) => stays(format!("{} is mounted over it", top.source)),
+        _ => Taken::Gone,
+    };
+    if !matches!(taken, Taken::Stays(_)) {
+        journal.mounts.remove(at);
+        // A journal that cannot be written is reported when it is next needed; the mount is gone.
+        let _ = journal.save();
+    }
+    taken
 }
 
 #[cfg(test)]
@@ -207,6 +246,7 @@ mod tests {
             root: "/".into(),
             point: point.into(),
             flags: "rw,nosuid,noatime".into(),
+            follows: true,
             fs: "nfs4".into(),
             source: "10.0.0.1:/data".into(),
             options: "rw,vers=4.2,rsize=65536,wsize=65536,addr=10.0.0.1,clientaddr=10.0.0.2".into(),
@@ -245,7 +285,7 @@ mod tests {
         host.replace("/proc/12/fdinfo/3", "pos:\t0\nflags:\t0100000\nmnt_id:\t30\n").expect("written");
         assert_eq!(reason(std::slice::from_ref(&below), &below), "", "a reader is no obstacle");
         // A container has the file system under another number.
-        host.replace("/proc/14/mountinfo", "77 1 0:45 / /data rw - nfs4 10.0.0.1:/data rw").expect("written");
+        host.replace("/proc/14/mountinfo", "77 1 0:45 / /mnt rw master:3 - nfs4 10.0.0.1:/data rw").expect("written");
         host.replace("/proc/14/fdinfo/9", "pos:\t0\nflags:\t0100001\nmnt_id:\t77\n").expect("written");
         assert!(reason(std::slice::from_ref(&below), &below).contains("process 14 has a file there"));
         host.replace("/proc/14/fdinfo/9", "pos:\t0\nflags:\t0100000\nmnt_id:\t77\n").expect("written");
@@ -254,6 +294,11 @@ mod tests {
             reason(std::slice::from_ref(&below), &below)
                 .contains("process 12 has a file there open for writing (descriptor 4)")
         );
+        // Where a container has only a part of it, or its mounts do not follow ours, it would read through the old cache.
+        for line in ["77 1 0:45 /sub /data rw master:3", "77 1 0:45 / /mnt rw"] {
+            host.replace("/proc/14/mountinfo", &format!("{line} - nfs4 10.0.0.1:/data rw")).expect("written");
+            assert!(reason(std::slice::from_ref(&below), &below).contains("process 14 sees /"), "{line}");
+        }
     }
 
     #[test]
@@ -263,10 +308,29 @@ mod tests {
         let line = "30 1 0:45 / /mnt rw - nfs4 10.0.0.1:/data rw,rsize=65536";
         host.replace("/proc/self/mountinfo", line).expect("written");
         let mut journal = Journal::open(&host).expect("empty");
-        assert!(!take_off(&host, &mut journal, "/mnt"), "nothing in the journal");
-        let entry = MountEntry { point: "/mnt".into(), below: "0:45".into(), below_rsize: 65_536, rsize: 1 << 20 };
-        journal.mounts.push(entry);
-        assert!(!take_off(&host, &mut journal, "/mnt"), "one mount: the one from before us");
+        assert_eq!(take_off(&host, &mut journal, "/mnt"), Taken::Gone, "nothing in the journal");
+        let entry = MountEntry {
+            point: "/mnt".into(),
+            below: "0:45".into(),
+            below_rsize: 65_536,
+            rsize: 1 << 20,
+            ours: Some("0:46".into()),
+        };
+        journal.mounts.push(entry.clone());
+        assert_eq!(take_off(&host, &mut journal, "/mnt"), Taken::Gone, "one mount: the one from before us");
         assert!(journal.is_empty());
+        // What lies inside would go with ours, and what lies over it is not ours to take.
+        let ours = "31 30 0:46 / /mnt rw - nfs4 10.0.0.1:/data rw,rsize=1048576";
+        let others = [
+            ("32 31 8:1 / /mnt/scratch rw - ext4 /dev/sda1 rw", "/mnt/scratch is mounted inside"),
+            ("32 31 8:1 / /mnt rw - ext4 /dev/sda1 rw", "/dev/sda1 is mounted over it"),
+        ];
+        for (other, why) in others {
+            host.replace("/proc/self/mountinfo", &format!("{line}\n{ours}\n{other}")).expect("written");
+            journal.mounts = vec![entry.clone()];
+            let taken = take_off(&host, &mut journal, "/mnt");
+            assert_eq!(taken, Taken::Stays(format!("the mount at /mnt stays: {why}")));
+            assert_eq!(journal.mounts, std::slice::from_ref(&entry));
+        }
     }
 }

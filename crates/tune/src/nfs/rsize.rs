@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::host::Host;
 use crate::journal::Journal;
 use crate::mounts::mounts;
-use crate::nfs::overmount::{place, take_off, top};
+use crate::nfs::overmount::{Taken, place, take_off, top};
 use crate::nfs::path::Path;
 use crate::nfs::rsize_bytes;
 use crate::nfs::rule::NfsRule;
@@ -131,9 +131,16 @@ impl Companion for Rsize {
     fn restore(&mut self, host: &Host, journal: &mut Journal) -> Vec<Event> {
         let mut events = Vec::new();
         while journal.mounts.iter().any(|entry| entry.point == self.point) {
-            if take_off(host, journal, &self.point) {
-                let why = "the end: the mount from before, with its read size";
-                events.push(Event { applied: true, ..self.event("restore", why.to_owned()) });
+            match take_off(host, journal, &self.point) {
+                Taken::Off => {
+                    let why = "the end: the mount from before, with its read size";
+                    events.push(Event { applied: true, ..self.event("restore", why.to_owned()) });
+                }
+                Taken::Gone => {}
+                Taken::Stays(why) => {
+                    events.push(self.event("note", format!("{why}; `linnet tune restore` tries again")));
+                    break;
+                }
             }
         }
         events
