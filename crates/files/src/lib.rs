@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 mod room;
 
 pub use room::{Room, room, room_for_files};
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 
 /// The name that stands for standard output.
 pub const STANDARD: &str = "-";
@@ -64,8 +64,9 @@ struct Place {
     name: OsString,
     /// The temporary name; `None` for a file without one.
     temporary: Option<OsString>,
-    /// The file that is replaced.
+    /// The file that is replaced, and its access control list.
     before: Option<Stat>,
+    acl: Option<Vec<u8>>,
 }
 
 impl Output {
@@ -88,12 +89,13 @@ impl Output {
             Err(rustix::io::Errno::NOENT) => None,
             Err(error) => return Err(error.into()),
         };
+        let mut acl = None;
         if let Some(about) = &before {
             match FileType::from_raw_mode(about.st_mode) {
                 // A file that may not be written is not replaced either, whatever the directory allows.
                 FileType::RegularFile => {
                     let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-                    drop(rustix::fs::open(&target, flags, Mode::empty())?);
+                    acl = access_list(&rustix::fs::open(&target, flags, Mode::empty())?);
                 }
                 FileType::Fifo | FileType::CharacterDevice if links == Links::Follow => return through(&target),
                 FileType::Directory => {
@@ -120,7 +122,7 @@ impl Output {
                 (file, Some(name))
             }
         };
-        Ok(Output { file: File::from(file), place: Some(Place { directory, name, temporary, before }) })
+        Ok(Output { file: File::from(file), place: Some(Place { directory, name, temporary, before, acl }) })
     }
 
     /// A second handle on what is written.
@@ -144,7 +146,7 @@ impl Output {
         self.file.flush()?;
         let Some(place) = &mut self.place else { return Ok(()) };
         if let Some(before) = &place.before {
-            keep(&self.file, before)?;
+            keep(&self.file, before, place.acl.as_deref())?;
         }
         self.file.sync_all()?;
         let link = |name: &OsStr| {
@@ -341,20 +343,38 @@ fn free_name<T>(make: impl Fn(&OsStr) -> rustix::io::Result<T>) -> io::Result<(T
     Err(refused(io::ErrorKind::AlreadyExists, "many files named .linnet-*.partial stand there; remove them"))
 }
 
-/// Gives a file the owner and the mode of the one that it replaces. Without the group that the old mode speaks of,
-/// nobody else gets the group's rights.
-fn keep(file: &File, before: &Stat) -> io::Result<()> {
+const ACCESS_LIST: &str = "system.posix_acl_access";
+/// The longest value of an attribute (`XATTR_SIZE_MAX`).
+const ATTRIBUTE_BYTES: usize = 65_536;
+
+/// The access control list of a file that has one.
+fn access_list(file: &OwnedFd) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; ATTRIBUTE_BYTES];
+    let length = rustix::fs::fgetxattr(file, ACCESS_LIST, &mut bytes[..]).ok()?;
+    bytes.truncate(length);
+    Some(bytes)
+}
+
+/// Gives a file the owner, the mode and the access control list of the one that it replaces. Without the group that the
+/// old mode speaks of, nobody else gets the group's rights. Where there is a list, the group's bits of the mode are its
+/// mask, and no rights of the group.
+fn keep(file: &File, before: &Stat, acl: Option<&[u8]>) -> io::Result<()> {
     let now = rustix::fs::fstat(file)?;
-    let mut bits = before.st_mode & 0o777;
     let group = Some(Gid::from_raw(before.st_gid));
-    if now.st_gid != before.st_gid && rustix::fs::fchown(file, None, group).is_err() {
-        bits &= !0o070;
-    }
+    let same_group = now.st_gid == before.st_gid || rustix::fs::fchown(file, None, group).is_ok();
     if now.st_uid != before.st_uid {
         // Only root may give files away. Everybody else has written a file of their own.
         let _ = rustix::fs::fchown(file, Some(Uid::from_raw(before.st_uid)), None);
     }
-    Ok(rustix::fs::fchmod(file, Mode::from_raw_mode(bits))?)
+    let mut bits = before.st_mode & 0o777;
+    if !same_group || acl.is_some() {
+        bits &= !0o070;
+    }
+    rustix::fs::fchmod(file, Mode::from_raw_mode(bits))?;
+    if let Some(acl) = acl.filter(|_| same_group) {
+        let _ = rustix::fs::fsetxattr(file, ACCESS_LIST, acl, XattrFlags::empty());
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -93,6 +93,30 @@ fn the_owner_is_kept_where_root_writes() {
 }
 
 #[test]
+fn an_access_control_list_is_kept() {
+    const NAME: &str = "system.posix_acl_access";
+    let folder = Folder::new("acl");
+    let target = folder.at("a");
+    fs::write(&target, "old").unwrap();
+    // Version 2; tag, rights and id of: the owner, user 1000, the group (nothing), the mask, others.
+    let none = u32::MAX;
+    let entries: [(u16, u16, u32); 5] = [(1, 6, none), (2, 6, 1000), (4, 0, none), (16, 6, none), (32, 0, none)];
+    let mut list = 2u32.to_le_bytes().to_vec();
+    for (tag, rights, id) in entries {
+        list.extend(tag.to_le_bytes().into_iter().chain(rights.to_le_bytes()).chain(id.to_le_bytes()));
+    }
+    if rustix::fs::setxattr(&target, NAME, &list, rustix::fs::XattrFlags::empty()).is_err() {
+        eprintln!("skipped: the file system has no access control lists");
+        return;
+    }
+    assert_eq!(mode(&target), 0o660, "the group's bits are the mask");
+    write(&target, b"new", Links::Follow).unwrap();
+    let mut found = [0; 256];
+    let length = rustix::fs::getxattr(&target, NAME, &mut found[..]).unwrap();
+    assert_eq!((&found[..length], mode(&target)), (&list[..], 0o660));
+}
+
+#[test]
 fn links_stay() {
     let folder = Folder::new("links");
     fs::create_dir(folder.at("deep")).unwrap();
