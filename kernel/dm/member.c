@@ -35,7 +35,7 @@ static struct linnet_member *find(dev_t dev)
 	return NULL;
 }
 
-/* The device's entry, with a reference; a new one for its first table. */
+/* The device's entry, with a reference for one of its tables; a new one for the first. */
 static struct linnet_member *enlist(dev_t dev)
 {
 	struct linnet_member *member;
@@ -51,6 +51,7 @@ static struct linnet_member *enlist(dev_t dev)
 		init_waitqueue_head(&member->drained);
 		list_add(&member->list, &members);
 	}
+	member->tables++;
 	member->refs++;
 out:
 	mutex_unlock(&members_lock);
@@ -86,11 +87,22 @@ void linnet_member_put(struct linnet_member *member)
 
 	mutex_lock(&members_lock);
 	last = --member->refs == 0;
-	if (last)
-		list_del(&member->list);
 	mutex_unlock(&members_lock);
 	if (last)
 		kfree(member);
+}
+
+/*
+ * A table is gone. With the last one the device leaves the list: another device may get its number while a volume still
+ * refers to the entry.
+ */
+static void delist(struct linnet_member *member)
+{
+	mutex_lock(&members_lock);
+	if (!--member->tables)
+		list_del(&member->list);
+	mutex_unlock(&members_lock);
+	linnet_member_put(member);
 }
 
 int linnet_member_attach(struct linnet_member *member, struct linnet_volume *volume, u32 index)
@@ -212,7 +224,7 @@ static void member_dtr(struct dm_target *ti)
 	if (passage->drive)
 		dm_put_device(ti, passage->drive);
 	if (passage->member)
-		linnet_member_put(passage->member);
+		delist(passage->member);
 	kfree(passage);
 }
 

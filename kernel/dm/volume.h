@@ -27,8 +27,9 @@ struct linnet_member_io;
 
 /* One device of the target linnet-leg. It outlives its tables, as long as a volume knows it. */
 struct linnet_member {
-	struct list_head list; /* these three: under members_lock */
+	struct list_head list; /* the first four: under members_lock */
 	unsigned int refs;
+	unsigned int tables; /* of the device, which is listed as long as it has one */
 	dev_t dev;
 	char name[LINNET_MEMBER_NAME_SIZE]; /* major:minor */
 	struct block_device *bdev; /* the drive; NULL while the device is suspended. `start` and `sectors` belong to it */

@@ -36,6 +36,18 @@ kill $writer
 wait $writer || true
 refuses trust vol 1
 expect "the other leg" "$(status vol trust 0)" trusted
+
+say "another device gets the number of the leg that is gone"
+number() { dmsetup info -c --noheadings -o major,minor "$1"; }
+of_leg=$(number leg1)
+mdadm "$ARRAY" --remove "/dev/$(leg_name 1)"
+dmsetup remove leg1
+dmsetup create other --table "0 $LEG_SECTORS linnet-leg $(drive 3) 0"
+expect "its number" "$(number other)" "$of_leg"
+dd if=/dev/zero of=/dev/mapper/other bs=4k count=64 oflag=direct status=none
+expect "the other leg" "$(status vol trust 0)" trusted
+expect_like "the other device" "$(dmsetup status other)" "attached 0"
+dmsetup remove other
 want=$(sum_of /dev/mapper/vol 16)
 dmsetup remove vol; mdadm --stop $ARRAY
 expect "data" "$(dd if="$(drive 1)" bs=1M skip=1 count=16 iflag=direct status=none | sha256sum | cut -d' ' -f1)" "$want"
