@@ -51,6 +51,22 @@ def test_one_that_holds_other_bytes_is_refused(host: FakeHost) -> None:
     assert len(changed(host)) == 2
 
 
+def test_the_data_are_looked_for_where_the_table_reads_them(host: FakeHost) -> None:
+    content, begin = b"linnet" * (SIZE // 6), 1 << 20
+    (host.root / "dev/mapper/vol").write_bytes(content[:SIZE].ljust(SIZE, b"\0"))
+    host.drive("/dev/right", SIZE + begin, bytes(begin) + content)
+    host.drive("/dev/shifted", SIZE + begin, content)
+    line = REPLICAS.replace("259:1 0", "259:1 2048")
+    done = replace(host, line, "vol", 1, "/dev/right")
+    assert done.exit_code == 0, done.output
+    assert changed(host)[0][-1] == line.replace("259:1", host.word("/dev/right"))
+    host.ran.clear()
+    done = replace(host, line, "vol", 1, "/dev/shifted")
+    advice = f"dd if=/dev/mapper/vol of=/dev/shifted bs=1M oflag=direct,seek_bytes seek={begin}"
+    assert done.exit_code == 1 and changed(host) == []
+    assert advice in " ".join(done.output.split())
+
+
 def test_a_dry_run_changes_nothing(host: FakeHost) -> None:
     done = replace(host, REPLICAS, "vol", 1, "/dev/nvme4n1", "--dry-run")
     assert done.exit_code == 0 and changed(host) == []

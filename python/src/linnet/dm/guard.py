@@ -125,13 +125,16 @@ def data_on(host: Host, one: Device) -> str | None:
     return None
 
 
-def difference(host: Host, devices: list[Device], size_bytes: int) -> str | None:
-    """Where replicas differ, in words; nothing when they agree at every place looked at."""
-    first, *others = devices
+def difference(host: Host, devices: list[Device], size_bytes: int, begins: list[int] | None = None) -> str | None:
+    """Where replicas differ, in words; nothing when they agree at every place looked at.
+
+    ``begins`` has the byte of each device at which its data begin: 0 if it is not given.
+    """
+    (first, start), *others = zip(devices, begins or [0] * len(devices), strict=True)
     for offset, size in places(size_bytes):
-        expected = host.read(first.path, offset, size)
-        for other in others:
-            if host.read(other.path, offset, size) != expected:
+        expected = host.read(first.path, start + offset, size)
+        for other, begin in others:
+            if host.read(other.path, begin + offset, size) != expected:
                 return f"{other.path} and {first.path} differ within {size // 1024} KiB of offset {offset}"
     return None
 

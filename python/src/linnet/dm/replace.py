@@ -34,13 +34,15 @@ def replace(host: Host, name: str, replica: int, path: str, trust_identical: boo
     new, volume = guard.device(host, path), guard.device(host, f"/dev/mapper/{name}")
     plan = Plan(refusals=guard.in_use(host, new))
     place = DEVICES_AT + 2 * replica
-    needed = volume.size_bytes + int(words[place + 1]) * SECTOR
+    begin = int(words[place + 1]) * SECTOR
+    needed = begin + volume.size_bytes
     if new.size_bytes < needed:
         plan.refusals.append(f"{path} has {new.size_bytes:,} bytes, and the replica takes {needed:,}")
     if trust_identical:
         plan.warnings.append(f"that {path} holds what {name} holds was not checked")
-    elif not plan.refusals and (differ := guard.difference(host, [volume, new], volume.size_bytes)):
-        plan.refusals.append(f"{differ}: copy it first: dd if={volume.path} of={path} bs=1M oflag=direct")
+    elif not plan.refusals and (differ := guard.difference(host, [volume, new], volume.size_bytes, [0, begin])):
+        where = f"oflag=direct,seek_bytes seek={begin}" if begin else "oflag=direct"
+        plan.refusals.append(f"{differ}: copy it first: dd if={volume.path} of={path} bs=1M {where}")
     words[place] = new.word
     plan.steps = [
         Run(["dmsetup", "load", name, "--readonly", "--table", " ".join(words)]),
