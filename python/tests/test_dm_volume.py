@@ -2,6 +2,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -346,6 +348,42 @@ def test_ctrl_c_ends_a_plan_between_two_steps(host: MdHost, monkeypatch: pytest.
     assert told["steps"] == ["modprobe dm-linnet", "dmsetup create vol-leg0 --table '0 131072 linnet-leg 259:0 0'"]
     assert told["not_done"][0].startswith("dmsetup create vol-leg1 ")
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("json", [[], ["--json"]])
+def test_a_reader_that_leaves_ends_no_plan(tmp_path: Path, fails: bool, json: list[str]) -> None:
+    program = f"""
+import pathlib, sys
+import test_dm_volume as made
+from linnet.cli import dm_plan, main
+from linnet.dm import DmError
+
+class Noted(made.MdHost):
+    def run(self, words):
+        if {fails} and words[1] == "--assemble":
+            raise DmError("mdadm: no")
+        with open({str(tmp_path / "ran")!r}, "a") as file:
+            print(*words, file=file)
+        return super().run(words)
+
+host = Noted(pathlib.Path({str(tmp_path)!r}))
+for k in range(2):
+    host.drive(f"/dev/nvme{{k}}n1", made.SIZE)
+host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+dm_plan.host = lambda: host
+sys.argv = ["linnet", "dm", "adopt", "/dev/md5", "--name", "vol", *{json}]
+main()
+"""
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        where = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+        done = subprocess.run([sys.executable, "-c", program], stdout=writing, stderr=writing, env=where, check=False)
+    finally:
+        os.close(writing)
+    ran = (tmp_path / "ran").read_text().splitlines()
+    assert (done.returncode, len(ran)) == ((1, 5) if fails else (0, 7)), ran
 
 
 def test_one_command_at_a_time(host: MdHost) -> None:

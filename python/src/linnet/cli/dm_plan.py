@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,13 +70,25 @@ def between_steps() -> Iterator[Callable[[], None]]:
             signal.signal(number, handler)
 
 
+def _tell(say: Callable[[Any], None], what: object) -> None:
+    """Print something. That it cannot be printed ends no plan, and is no reason to call what is left done."""
+    try:
+        say(what)
+    except OSError:
+        pass
+    except SystemExit as end:
+        # Rich's, where the reader of the output left.
+        if not isinstance(end.__context__, BrokenPipeError):
+            raise
+
+
 def _say(plan: Plan, refused: bool) -> None:
     for line in plan.warnings:
-        warn(line)
+        _tell(warn, line)
     for line in plan.refusals:
-        fail(line) if refused else warn(f"would be refused: {line}")
+        _tell(fail, line) if refused else _tell(warn, f"would be refused: {line}")
     for line in [] if refused else plan.notes:
-        warn(line)
+        _tell(warn, line)
 
 
 def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> None:
@@ -94,7 +107,7 @@ def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> N
             for step in steps:
                 end()
                 if not json:
-                    print(step, flush=True)
+                    _tell(partial(print, flush=True), step)
                 if not dry_run:
                     perform(machine, step)
                 done.append(str(step))
@@ -102,12 +115,11 @@ def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> N
         left = [str(step) for step in steps[len(done) :]]
         if json:
             why = str(error) if isinstance(error, DmError | OSError) else "interrupted"
-            print_json(
-                {"steps": done, "dry_run": False, **told, "error": why, "not_done": left, "recovery": plan.recovery}
-            )
+            failed = {"error": why, "not_done": left, "recovery": plan.recovery}
+            _tell(print_json, {"steps": done, "dry_run": False, **told, **failed})
         else:
             for line in [*(f"not done: {one}" for one in left), *([plan.recovery] if plan.recovery else [])]:
-                warn(line)
+                _tell(warn, line)
         raise
     if json:
         print_json({"steps": done, "dry_run": dry_run, **told})
