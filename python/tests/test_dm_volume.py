@@ -16,7 +16,7 @@ SIZE = 64 << 20
 UUID = "7a1f0c3e:55aa0011:deadbeef:00c0ffee"
 FINE = {
     "level": "raid1", "array_state": "clean", "resync_start": "none", "sync_action": "idle",
-    "reshape_position": "none", "bitmap/backlog": "0",
+    "reshape_position": "none", "bitmap/backlog": "0", "degraded": "0",
 }  # fmt: skip
 STATUS = (
     "0 129024 linnet version 1 policy linnet-best model none on 1 revoke 0 reads 0 writes 0 decisions 0 revokes 0 "
@@ -210,6 +210,7 @@ def test_adopt_moves_no_data(host: MdHost) -> None:
         ("resync_start", "0", "uncleanly"),
         ("sync_action", "recover", "recover"),
         ("bitmap/backlog", "256", "write-behind"),
+        ("degraded", "1", "md5 is degraded"),
         ("dev-nvme1n1/state", "in_sync,write_mostly", "write_mostly"),
         ("dev-nvme1n1/state", "faulty", "faulty"),
         ("dev-nvme1n1/bad_blocks", "120 8", "bad_blocks"),

@@ -232,6 +232,8 @@ def adopt(
     # An array that waits for its first write may be stopped as well.
     if reason := md.unfit(of, (*md.RUNNING, "read-auto", "readonly")):
         plan.refusals.append(reason)
+    if (lacking := text_of(of.directory / "degraded")) != "0":
+        plan.refusals.append(f"{of.name} is degraded: members missing or not in sync: {lacking or 'unknown'}")
     if not 2 <= len(of.members) <= REPLICAS_MAX:
         plan.refusals.append(f"{of.name} has {len(of.members)} members; a volume has 2 to {REPLICAS_MAX}")
     for member in of.members:
