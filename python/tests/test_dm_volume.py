@@ -287,6 +287,26 @@ def test_release_assembles_what_is_there(host: MdHost, volume: Path) -> None:
     assert commands(host)[-1] == "mdadm --assemble /dev/md0 /dev/nvme0n1"
 
 
+@pytest.mark.parametrize("now", [None, "vol2-leg0", "vol-legs-leg1", "data"])
+def test_release_leaves_what_has_the_number_of_a_leg_now(host: MdHost, volume: Path, now: str | None) -> None:
+    (volume / "dev-dm-1").rename(host.root / "removed")
+    if now is None:
+        (host.root / "sys/dev/block/253:1").unlink()
+    else:
+        (host.root / "sys/block/dm-1/dm/name").write_text(f"{now}\n")
+        table = "linear 259:1 0" if now == "data" else "linnet-leg 259:1 0"
+        host.answers[f"--target linnet-leg {now}"] = f"0 131072 {table}\n"
+    code, _, said = call("release", "vol")
+    assert code == 0 and "leg 1 of vol has gone" in said, said
+    assert now is None or f"{now} has its number now, and stays" in said
+    assert commands(host) == [
+        "dmsetup remove vol",
+        "mdadm --stop /dev/md0",
+        "dmsetup remove vol-leg0",
+        "mdadm --assemble /dev/md0 /dev/nvme0n1",
+    ]
+
+
 def test_release_refuses_drives_that_md_could_not_take(host: MdHost, volume: Path) -> None:
     host.hold("/dev/nvme1n1", "dm-1")
     assert call("release", "vol", "--dry-run")[0] == 0

@@ -83,6 +83,12 @@ def _leg_name(name: str, k: int) -> str:
     return f"{name}-leg{k}"
 
 
+def _is_leg(name: str, own: str) -> bool:
+    """Is this the name of a leg of the volume ``name``?"""
+    before, _, k = own.rpartition("-leg")
+    return before == name and k.isdigit()
+
+
 def _module(host: Host, plan: Plan) -> None:
     if not host.module_loaded():
         plan.steps.append(Run(["modprobe", "dm-linnet"]))
@@ -277,8 +283,13 @@ def release(host: Host, name: str) -> Plan:
         plan.warnings.append(f"{of.name} is busy ({action}); it goes on after it is assembled again")
     legs, drives = [], []
     members = {member.number: member for member in of.members}
-    for number, _ in one.legs:
+    for k, (number, _) in enumerate(one.legs):
         leg = text_of(host.sysfs(number) / "dm/name")
+        if number not in members and not _is_leg(name, leg):
+            # Removed under the volume, whose table keeps the number. Another device may have it since.
+            there = f"; {leg or host.name(number)} has its number now, and stays" if host.sysfs(number).exists() else ""
+            plan.warnings.append(f"leg {k} of {name} has gone{there}; {of.name} is assembled without its drive")
+            continue
         lines = per_device(host.run(["dmsetup", "table", "--target", "linnet-leg", leg]), leg)
         words = lines.get(leg, "").split()
         if len(words) != 5 or words[4] != "0":
