@@ -19,6 +19,7 @@ class FakeHost(Host):
         self.answers: dict[str, str] = {}
         self.lent: set[str] = set()
         self.known: dict[str, str] = {}
+        self.absent: set[str] = set()
         self.root_user = True
         (root / "proc/self").mkdir(parents=True)
         (root / "sys/dev/block").mkdir(parents=True)
@@ -91,6 +92,9 @@ class FakeHost(Host):
 
     def signature(self, path: str) -> str | None:
         return self.known.get(path)
+
+    def program(self, word: str) -> str | None:
+        return None if word in self.absent else word
 
     def run(self, words: list[str]) -> str:
         self.ran.append(words)

@@ -352,8 +352,27 @@ def test_a_plan_that_fails_says_what_was_done(host: MdHost, monkeypatch: pytest.
     told = json.loads(out)
     assert code == 1 and told["error"] == "mdadm: no" and len(told["steps"]) == 3
     assert [line.split()[0] for line in told["not_done"]] == ["mdadm", "{", "dmsetup"]
-    assert told["recovery"] is None
+    assert "`linnet dm start vol` goes on" in told["recovery"] and "`mdadm --stop /dev/md0`" in told["recovery"]
+    assert "vol-legK with `dmsetup remove`" in told["recovery"]
+    # What is left is in the way of the next try, and that says so.
+    (host.root / "sys/block/dm-0/dm").mkdir(parents=True)
+    (host.root / "sys/block/dm-0/dm/name").write_text("vol-leg0\n")
+    host.description("vol").parent.mkdir(parents=True)
+    host.description("vol").write_text(f"uuid={UUID}\n")
+    refusals = json.loads(call(*words, "--dry-run", "--json")[1])["refusals"]
+    assert "`linnet dm start vol`, then `linnet dm release vol` take it off" in refusals[0]
+    assert "`dmsetup remove vol-leg0` if it is left of a command that failed" in refusals[1]
     assert not list((host.root / "run/linnet").iterdir())
+
+
+@pytest.mark.parametrize("program", ["mdadm", "wipefs", "dmsetup", "modprobe"])
+def test_a_plan_whose_programs_are_not_there_is_not_begun(host: MdHost, program: str) -> None:
+    host.known["/dev/nvme1n1"] = "a signature of ext4"
+    host.absent = {program}
+    words = ("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", "--overwrite-data-on", "/dev/nvme1n1")
+    code, _, said = call(*words)
+    assert code == 1 and f"{program}: not found" in said and not host.ran
+    assert call(*words, "--dry-run")[0] == 0
 
 
 def test_ctrl_c_ends_a_plan_between_two_steps(host: MdHost, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,9 @@ def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> N
     steps = [] if refused else plan.steps
     if steps and not dry_run and not machine.is_root():
         raise DmError("needs root; --dry-run prints the commands")
+    if not dry_run:
+        # Found in the middle, a missing program would leave drives wiped or an array stopped.
+        machine.need(program for step in steps if (program := _program(step)))
     done: list[str] = []
     try:
         with machine.held(plan.holds if steps and not dry_run else None), between_steps() as end:
@@ -133,6 +136,13 @@ def initramfs_notes(machine: Host, plan: Plan) -> list[str]:
     if not changes or not machine.initramfs_copies():
         return []
     return ["the initramfs has copies of the descriptions; afterwards: update-initramfs -u -k all"]
+
+
+def _program(step: Step) -> str | None:
+    """The program that a step needs."""
+    if isinstance(step, Run):
+        return step.words[0]
+    return "mdadm" if isinstance(step, Describe) else None
 
 
 def perform(machine: Host, step: Step) -> None:

@@ -9,7 +9,7 @@ import shlex
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -184,13 +184,21 @@ class Host:
         # 8: several signatures that contradict each other.
         return "signatures of several kinds" if done.returncode == 8 else None
 
+    def program(self, word: str) -> str | None:
+        """Where a program is."""
+        return shutil.which(word, path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin")
+
+    def need(self, words: Iterable[str]) -> None:
+        """Raise for the first program that is not there."""
+        for word in words:
+            if self.program(word) is None:
+                hint = f"; install it with: {INSTALL_HINT[word]}" if word in INSTALL_HINT else ""
+                raise DmError(f"{word}: not found{hint}")
+
     def run(self, words: list[str]) -> str:
         """Run a command; its standard output. A failure is an error that says what the kernel said."""
-        try:
-            done = self._call(words)
-        except FileNotFoundError as error:
-            hint = f"; install it with: {INSTALL_HINT[words[0]]}" if words[0] in INSTALL_HINT else ""
-            raise DmError(f"{words[0]}: not found{hint}") from error
+        self.need(words[:1])
+        done = self._call(words)
         if done.returncode:
             said = " ".join(done.stderr.split()) or f"status {done.returncode}"
             raise DmError(f"{shlex.join(words)}: {said}{self._kernel_said(words)}")
@@ -207,11 +215,8 @@ class Host:
         last = [line for line in log[-20:] if "device-mapper:" in line and "linnet" in line]
         return f"; the kernel: {last[-1].split('device-mapper: ', 1)[1]}" if last else ""
 
-    @staticmethod
-    def _call(words: list[str]) -> subprocess.CompletedProcess[str]:
-        path = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-        program = shutil.which(words[0], path=path)
-        if program is None:
+    def _call(self, words: list[str]) -> subprocess.CompletedProcess[str]:
+        if (program := self.program(words[0])) is None:
             raise FileNotFoundError(words[0])
         # In a session of its own: Ctrl-C at the terminal is for us, and a command that changes something ends first.
         return subprocess.run(

@@ -138,10 +138,14 @@ def _taken(host: Host, name: str) -> list[str]:
     if len(name) > NAME_MAX:
         found.append(f"{name}: mdadm takes names of at most {NAME_MAX} letters")
     if (described := host.description(name)).exists():
-        found.append(f"{described} describes a volume of this name; `linnet dm release {name}` takes it off")
+        found.append(
+            f"{described} describes a volume of this name; `linnet dm start {name}`, then "
+            f"`linnet dm release {name}` take it off"
+        )
     for own in sorted((host.root / "sys/block").glob("dm-*/dm/name")):
         if (there := text_of(own)) == name or there.startswith(f"{name}-leg"):
-            found.append(f"there is a device-mapper device {there}; give another name")
+            left = f"; `dmsetup remove {there}` if it is left of a command that failed" if _is_leg(name, there) else ""
+            found.append(f"there is a device-mapper device {there}; give another name{left}")
     return found
 
 
@@ -191,6 +195,11 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     plan.holds = name
     _top(host, plan, name, path, size, [offset] * len(drives), words)
     plan.notes.append(f"{path} resyncs first; the volume can be used meanwhile")
+    plan.recovery = (
+        f"if {host.description(name)} is there, `linnet dm start {name}` goes on; to go back, take off what there is: "
+        f"`mdadm --stop {path}` if that was made, {name}-legK with `dmsetup remove`, and the description. A drive that "
+        "mdadm has written to needs --overwrite-data-on the next time"
+    )
     return plan
 
 
