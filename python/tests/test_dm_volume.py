@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -436,6 +437,45 @@ def test_one_command_at_a_time(host: MdHost) -> None:
     assert code == 1 and "process 4242, is at work" in said and not host.ran and sign.exists()
     (host.root / "proc/4242").rmdir()
     assert call(*words)[0] == 0 and not sign.exists()
+
+
+def test_two_commands_at_once(host: MdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    (host.root / f"proc/{os.getpid()}").mkdir()
+    entered, refused, end = [], [], threading.Event()
+
+    def other() -> None:
+        try:
+            with host.held("vol"):
+                entered.append("other")
+                end.wait(10)
+        except DmError as error:
+            refused.append(str(error))
+
+    thread, looked = threading.Thread(target=other), host._worker
+
+    def look(sign: Path) -> int | None:
+        found = looked(sign)
+        if threading.current_thread() is not thread:
+            thread.start()  # it looks before this one has written
+            thread.join(0.2)
+        return found
+
+    monkeypatch.setattr(host, "_worker", look)
+    with host.held("vol"):
+        entered.append("this")
+        thread.join(1)
+    end.set()
+    thread.join()
+    assert entered == ["this"] and "is at work" in refused[0]
+    assert not list((host.root / "run/linnet").iterdir())
+
+
+def test_a_command_leaves_the_sign_of_another(host: MdHost) -> None:
+    sign = host.root / "run/linnet/vol.hold"
+    with host.held("vol"):
+        assert sign.read_text() == f"{os.getpid()}\n"
+        sign.write_text("4242\n")
+    assert sign.read_text() == "4242\n"
 
 
 def test_start_leaves_a_started_volume_alone(host: MdHost, volume: Path) -> None:

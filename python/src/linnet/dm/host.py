@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import shlex
 import shutil
@@ -14,12 +15,24 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from linnet.dm import DmError
+from linnet.files import write_whole
 
 INSTALL_HINT = {
     "dmsetup": "apt-get install dmsetup",
     "modprobe": "apt-get install kmod",
     "mdadm": "apt-get install mdadm",
 }
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """One process at a time, ``/usr/lib/linnet/volume`` included, looks at what is in a directory and changes it."""
+    handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 class Host:
@@ -49,17 +62,21 @@ class Host:
             yield
             return
         sign = self.root / "run/linnet" / f"{name}.hold"
+        own = f"{os.getpid()}\n"
         try:
             sign.parent.mkdir(parents=True, exist_ok=True)
-            if (worker := self._worker(sign)) is not None:
-                raise DmError(f"{name}: another command, process {worker}, is at work on it")
-            sign.write_text(f"{os.getpid()}\n")
+            with _locked(sign.parent):
+                if (worker := self._worker(sign)) is not None:
+                    raise DmError(f"{name}: another command, process {worker}, is at work on it")
+                # Whole: udev reads it without the lock.
+                write_whole(sign, own, follow=False)
         except OSError as error:
             raise DmError(f"{sign}: {error.strerror}") from error
         try:
             yield
         finally:
-            sign.unlink(missing_ok=True)
+            if sign.exists() and sign.read_text() == own:
+                sign.unlink()
 
     def _worker(self, sign: Path) -> int | None:
         """The living process that holds a volume."""

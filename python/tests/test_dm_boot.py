@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""``kernel/package/boot/volume`` in a directory that it takes for the machine, with programs that note their calls."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+VOLUME = Path(__file__).parents[2] / "kernel/package/boot/volume"
+UUID = "aaaaaaaa:bbbbbbbb:cccccccc:dddddddd"
+DMSETUP = """
+case $1 in
+create) [ ! -e dm/$2 ] && case $* in *unheard-of*) false ;; esac && : >dm/$2 ;;
+info) [ -e dm/$2 ] ;;
+remove) rm dm/$2 ;;
+table) [ ! -e dm/$4 ] || case $3-$4 in linnet-leg-*-leg*) echo "0 131072 linnet-leg 8:${4#*-leg} 0" ;; esac ;;
+esac
+"""
+# An array of two, whose members are legs, or else drives.
+MDADM = f"""
+assemble() {{
+	[ "$1" != --run ] && [ $# -lt 3 ] && exit 1
+	[ "$1" != --run ] || shift
+	md=sys/block/md0 k=0
+	mkdir -p $md/holders
+	ln -sfn ../../block/md0 sys/class/block/md0
+	shift
+	for one; do
+		mkdir -p $md/md/dev-$k/block
+		case $one in *-leg*) mkdir $md/md/dev-$k/block/dm; echo ${{one##*/}} >$md/md/dev-$k/block/dm/name ;; esac
+		echo DEVNAME=${{one##*/}} >$md/md/dev-$k/block/uevent
+		echo 253:$k >$md/md/dev-$k/block/dev; echo $k >$md/md/dev-$k/slot; echo 2048 >$md/md/dev-$k/offset
+		k=$((k + 1))
+	done
+	echo raid1 >$md/md/level; echo 2 >$md/md/raid_disks; echo clean >$md/md/array_state
+	echo 9:0 >$md/dev; echo 129024 >$md/size
+}}
+case $* in
+"--examine --export /dev/sd"* | "--detail --export"*) echo MD_UUID={UUID} ;;
+"--examine /dev/sda") echo "   Device Role : Active device 0" ;;
+"--examine /dev/sdb") echo "   Device Role : Active device 1" ;;
+--assemble*) shift; assemble "$@" ;;
+--stop*) rm -r sys/block/md0 sys/class/block/md0 ;;
+esac
+"""
+
+
+class Machine:
+    """A machine with drives of one array; `log` has the commands that change something."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for path in ("bin", "dm", "etc/linnet/volumes.d", "run/linnet", "sys/block", "sys/class/block"):
+            (root / path).mkdir(parents=True)
+        for name, body in (("dmsetup", DMSETUP), ("mdadm", MDADM), ("modprobe", "")):
+            program = root / "bin" / name
+            program.write_text(f'#!/bin/sh\ncd "{root}"\necho "{name} $*" >>log\n{body}')
+            program.chmod(0o755)
+        text = VOLUME.read_text().replace("export PATH=", f"export PATH={root}/bin:")
+        for path in ("/sys/", "/run/linnet", "/etc/linnet", "/dev/kmsg"):
+            text = text.replace(path, f"{root}{path}")
+        self.volume = root / "volume"
+        self.volume.write_text(text)
+        self.volume.chmod(0o755)
+        self.describe("policy shortest-queue")
+
+    def describe(self, arguments: str) -> None:
+        (self.root / "etc/linnet/volumes.d/vol.conf").write_text(f"uuid={UUID}\narguments={arguments}\n")
+
+    def drives(self, count: int) -> None:
+        for k in range(count):
+            own = self.root / "sys/class/block" / f"sd{'ab'[k]}"
+            (own / "holders").mkdir(parents=True)
+            (own / "dev").write_text(f"8:{k}\n")
+            (own / "size").write_text("131072\n")
+
+    def run(self, *words: str, **env: str) -> tuple[int, str, str]:
+        (self.root / "log").write_text("")
+        where = {**os.environ, **env}
+        done = subprocess.run([self.volume, *words], env=where, capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    @property
+    def log(self) -> list[str]:
+        changes = ("dmsetup create", "dmsetup remove", "mdadm --assemble", "mdadm --stop")
+        return [line for line in (self.root / "log").read_text().splitlines() if line.startswith(changes)]
+
+    @property
+    def devices(self) -> list[str]:
+        return sorted(path.name for path in (self.root / "dm").iterdir())
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_start_puts_a_volume_together(machine: Machine) -> None:
+    machine.drives(2)
+    code, out, said = machine.run("start", "vol")
+    assert (code, out) == (0, "vol is started\n"), said
+    assert machine.devices == ["vol", "vol-leg0", "vol-leg1"]
+    assert machine.log == [
+        "dmsetup create vol-leg0 --table 0 131072 linnet-leg 8:0 0",
+        "dmsetup create vol-leg1 --table 0 131072 linnet-leg 8:1 0",
+        "mdadm --assemble /dev/md0 /dev/mapper/vol-leg0 /dev/mapper/vol-leg1",
+        "dmsetup create vol --table 0 129024 linnet md 9:0 2 253:0 2048 253:1 2048 2 policy shortest-queue",
+    ]
+    assert not list((machine.root / "run/linnet").iterdir())
+    assert machine.run("start", "vol")[:2] == (0, "vol is started\n") and machine.log == []
+
+
+def test_a_start_that_fails_leaves_what_it_found(machine: Machine) -> None:
+    machine.drives(2)
+    machine.describe("policy unheard-of")
+    assert machine.run("start", "vol")[0] == 1
+    assert machine.log[-3:] == ["mdadm --stop /dev/md0", "dmsetup remove vol-leg0", "dmsetup remove vol-leg1"]
+    assert not list((machine.root / "run/linnet").iterdir())
+
+
+def test_one_command_at_a_time(machine: Machine) -> None:
+    machine.drives(2)
+    sign = machine.root / "run/linnet/vol.hold"
+    sign.write_text(f"{os.getpid()}\n")
+    code, _, said = machine.run("start", "vol")
+    assert code == 1 and "another command is at work on vol" in said and machine.log == []
+    assert sign.read_text() == f"{os.getpid()}\n"
+    sign.write_text("999999999\n")
+    assert machine.run("start", "vol")[0] == 0 and not sign.exists()
+
+
+def test_two_starts_at_once(machine: Machine) -> None:
+    # Each looks at the sign before the other has written its own, unless a lock keeps them apart.
+    machine.drives(2)
+    machine.volume.write_text(machine.volume.read_text().replace("\techo $$ >", "\tsleep 0.2\n\techo $$ >"))
+    (machine.root / "bin/modprobe").write_text("#!/bin/sh\nsleep 0.15\n")
+    both = [subprocess.Popen([machine.volume, "start", "vol"], stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    said = "".join(one.communicate()[1] for one in both)
+    assert sorted(one.returncode for one in both) == [0, 1], said
+    assert "another command is at work on vol" in said
+    assert machine.devices == ["vol", "vol-leg0", "vol-leg1"]
+
+
+def test_a_start_leaves_the_sign_of_another(machine: Machine) -> None:
+    machine.drives(2)
+    sign = machine.root / "run/linnet/vol.hold"
+    (machine.root / "bin/modprobe").write_text(f"#!/bin/sh\necho 4242 >{sign}\n")
+    assert machine.run("start", "vol")[0] == 0
+    assert sign.read_text() == "4242\n"
