@@ -20,8 +20,8 @@ esac
 # An array of two, whose members are legs, or else drives.
 MDADM = f"""
 assemble() {{
-	[ "$1" != --run ] && [ $# -lt 3 ] && exit 1
-	[ "$1" != --run ] || shift
+	[ "$1" != --run ] || {{ shift; : >ran-with-fewer; }}
+	[ $# -ge 3 ] || [ -e ran-with-fewer ] || exit 1
 	md=sys/block/md0 k=0
 	mkdir -p $md/holders
 	ln -sfn ../../block/md0 sys/class/block/md0
@@ -117,6 +117,34 @@ def test_a_start_that_fails_leaves_what_it_found(machine: Machine) -> None:
     assert machine.run("start", "vol")[0] == 1
     assert machine.log[-3:] == ["mdadm --stop /dev/md0", "dmsetup remove vol-leg0", "dmsetup remove vol-leg1"]
     assert not list((machine.root / "run/linnet").iterdir())
+
+
+def test_half_an_array_is_started_only_when_asked_for(machine: Machine) -> None:
+    machine.drives(1)
+    code, _, said = machine.run("start", "vol")
+    assert code == 1 and "linnet dm start --degraded vol" in said and machine.devices == []
+    code, _, said = machine.run("start", "vol", DEGRADED="1")
+    assert code == 1 and "the array runs as /dev/md0, without the volume vol; the kernel log says why" in said, said
+    assert machine.log[-1] == "mdadm --assemble --run /dev/md0 /dev/mapper/vol-leg0"
+    assert machine.devices == ["vol-leg0"] and (machine.root / "sys/block/md0").exists()
+    # Later, the array stays as it is while it has one member.
+    code, _, said = machine.run("start", "vol", DEGRADED="1")
+    assert code == 1 and "md0 has one member" in said and machine.log == []
+
+
+def test_an_array_on_its_drives_goes_back_to_them(machine: Machine) -> None:
+    machine.drives(1)
+    subprocess.run([machine.root / "bin/mdadm", "--assemble", "--run", "/dev/md0", "/dev/sda"], check=True)
+    code, _, said = machine.run("start", "vol", DEGRADED="1")
+    assert code == 1 and "the array /dev/md0 cannot have vol" in said
+    assert machine.log[1:] == [
+        "dmsetup create vol-leg0 --table 0 131072 linnet-leg 8:0 0",
+        "mdadm --assemble --run /dev/md0 /dev/mapper/vol-leg0",
+        "mdadm --stop /dev/md0",
+        "dmsetup remove vol-leg0",
+        "mdadm --assemble /dev/md0 /dev/sda",
+    ]
+    assert machine.devices == [] and (machine.root / "sys/block/md0").exists()
 
 
 def test_one_command_at_a_time(machine: Machine) -> None:

@@ -60,7 +60,8 @@ def start(
     """Start a volume above md again, from its description in /etc/linnet/volumes.d.
 
     At boot udev does this. A volume that is started is left alone. An array that runs on its drives is stopped first,
-    and started again on them if the volume cannot be started.
+    and started again on them if the volume cannot be started. With one member, --degraded starts the array without the
+    volume, and exits with 1.
 
     Examples: [bold]linnet dm start vol[/], [bold]linnet dm start --all[/]
     """
