@@ -111,6 +111,17 @@ def test_start_puts_a_volume_together(machine: Machine) -> None:
     assert machine.run("start", "vol")[:2] == (0, "vol is started\n") and machine.log == []
 
 
+def test_a_worker_of_udev_waits_for_no_other(machine: Machine) -> None:
+    machine.drives(2)
+    for k in range(2):
+        assert machine.run("leg", f"/dev/sd{'ab'[k]}", UUID)[:2] == (0, f"LINNET_LEG=vol-leg{k}\n")
+        assert machine.log == [f"dmsetup create vol-leg{k} --noudevsync --table 0 131072 linnet-leg 8:{k} 0"]
+    legs = [f"/dev/mapper/vol-leg{k}" for k in range(2)]
+    subprocess.run([machine.root / "bin/mdadm", "--assemble", "/dev/md0", *legs], check=True)
+    assert machine.run("top", "/dev/md0", UUID)[:2] == (0, "LINNET_VOLUME=vol\n")
+    assert machine.log[0].startswith("dmsetup create vol --noudevsync --table 0 129024 linnet md 9:0 2 ")
+
+
 def test_a_start_that_fails_leaves_what_it_found(machine: Machine) -> None:
     machine.drives(2)
     machine.describe("policy unheard-of")
