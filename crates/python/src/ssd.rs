@@ -254,6 +254,8 @@ fn merge(records: &[Arc<Vec<IoRecord>>]) -> Vec<(u16, IoRecord)> {
 
 fn stats(device: &Ssd) -> Vec<(&'static str, f64)> {
     let (s, wear) = (device.stats(), device.wear());
+    let busy = s.die_utilisation();
+    let pick = |of: fn(f64, f64) -> f64| busy.iter().copied().reduce(of).unwrap_or(0.0);
     vec![
         ("waf", s.waf().unwrap_or(f64::NAN)),
         ("utilisation", s.utilisation()),
@@ -267,13 +269,9 @@ fn stats(device: &Ssd) -> Vec<(&'static str, f64)> {
         ("slow_single_die", s.slow_reads.single_die as f64),
         ("wear_least", f64::from(wear.least)),
         ("wear_most", f64::from(wear.most)),
-        ("die_busy_least", least_busy(&s.die_busy_ns, s.now_ns, f64::min)),
-        ("die_busy_most", least_busy(&s.die_busy_ns, s.now_ns, f64::max)),
+        ("die_busy_least", pick(f64::min)),
+        ("die_busy_most", pick(f64::max)),
     ]
-}
-
-fn least_busy(busy: &[Nanos], now: Nanos, pick: fn(f64, f64) -> f64) -> f64 {
-    busy.iter().map(|&ns| ns as f64 / now.max(1) as f64).reduce(pick).unwrap_or(0.0)
 }
 
 /// Compares the model with a reference file (NAME.json with its CSV in the same directory); returns ratios and

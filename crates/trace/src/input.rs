@@ -28,6 +28,12 @@ pub(crate) fn is_utf16(text: &[u8]) -> bool {
     text.starts_with(b"\xff\xfe") || text.starts_with(b"\xfe\xff") || zeros(0) != zeros(1)
 }
 
+/// True for the first bytes of a zstd stream, which may begin with a frame to be skipped (RFC 8878, 3.1).
+fn is_zstd(magic: &[u8]) -> bool {
+    magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
+        || matches!(magic, [first, 0x2a, 0x4d, 0x18, ..] if (0x50..=0x5f).contains(first))
+}
+
 /// Counts the bytes read from the file, before decompression, for the progress report.
 struct Metered {
     file: File,
@@ -49,6 +55,8 @@ pub(crate) struct Input {
     pub meter: Arc<AtomicU64>,
     /// Size of the file as stored.
     pub total_bytes: u64,
+    /// It can be read once, from its begin.
+    pub is_pipe: bool,
     reader: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     start: usize,
@@ -77,7 +85,7 @@ impl Input {
         let magic = plain.fill_buf().map_err(failed)?;
         let reader: Box<dyn Read + Send> = if magic.starts_with(&[0x1f, 0x8b]) {
             Box::new(flate2::bufread::MultiGzDecoder::new(plain))
-        } else if magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        } else if is_zstd(magic) {
             Box::new(zstd::stream::read::Decoder::with_buffer(plain).map_err(failed)?)
         } else {
             Box::new(plain)
@@ -86,6 +94,7 @@ impl Input {
             path: path.to_path_buf(),
             meter,
             total_bytes: about.len(),
+            is_pipe: !about.is_file(),
             reader,
             buffer: vec![0; BUFFER_BYTES],
             start: 0,
@@ -148,7 +157,13 @@ impl Input {
                         return Err(Error::Stopped { path: self.path.clone() });
                     }
                 }
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                // A signal, while a pipe is waited for.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {
+                    if self.teller.go_on() {
+                        continue;
+                    }
+                    return Err(Error::Stopped { path: self.path.clone() });
+                }
                 // What came before is good; the end of it is an error, or not ([`Input::end`]).
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                     self.eof = true;

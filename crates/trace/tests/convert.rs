@@ -137,6 +137,26 @@ fn an_error_of_a_pipe_does_not_say_that_nothing_was_written() {
     assert!(failed.contains("as it was"), "{failed}");
 }
 
+/// Opened a second time, it would wait for another writer.
+#[test]
+fn parquet_from_a_pipe_is_refused_at_once() {
+    let folder = Folder::new();
+    let path = folder.path().join("in.parquet");
+    run(&[write(&folder, "in.csv", &made(100, 0))], &path, Change::None).unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || {
+            // The reader may leave before it has everything.
+            let _ = std::fs::copy(path, pipe);
+        }
+    });
+    let refused = linnet_trace::read_all(&pipe, Options::default()).unwrap_err().to_string();
+    assert!(refused.contains("comes from a pipe"), "{refused}");
+    writer.join().unwrap();
+}
+
 #[test]
 fn a_log_of_fio_names_devices_as_they_come() {
     let folder = Folder::new();

@@ -206,6 +206,9 @@ fn compressed_files_are_read_whatever_their_name() {
     // Several members, one after the other, as `cat a.gz b.gz` makes them.
     assert_eq!(attempt(&gz.repeat(2), None, false).unwrap().records.len(), 4000);
     assert_eq!(attempt(&zst.repeat(2), None, false).unwrap().records.len(), 4000);
+    // A frame to be skipped, with the number of bytes that follow.
+    let led = [&[0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4], &zst[..]].concat();
+    assert_eq!(attempt(&led, None, false).unwrap().records, plain.records);
     for cut in [&gz[..gz.len() - 4], &zst[..zst.len() - 4]] {
         let message = attempt(cut, None, false).unwrap_err().to_string();
         assert!(message.contains("compressed file is cut off"), "{message}");

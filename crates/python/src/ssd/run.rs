@@ -48,8 +48,7 @@ impl PyDeviceRun {
         }
         if let Some(device) = &self.device {
             let found = device.lock().unwrap_or_else(PoisonError::into_inner).stats();
-            let busy: Vec<f64> = found.die_busy_ns.iter().map(|&ns| ns as f64 / found.now_ns.max(1) as f64).collect();
-            dict.set_item("die_utilisation", busy)?;
+            dict.set_item("die_utilisation", found.die_utilisation())?;
         }
         Ok(dict)
     }

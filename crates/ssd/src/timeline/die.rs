@@ -59,6 +59,13 @@ pub(crate) struct Front {
     read_end: Nanos,
 }
 
+impl Front {
+    /// When all that was started or scheduled has ended.
+    pub fn ends(&self) -> Nanos {
+        self.op_end.max(self.read_end)
+    }
+}
+
 /// What every read needs is in the first cache line, because the dies of a drive do not fit in the first cache. The whole
 /// has an odd number of cache lines, so that the first ones of all dies do not compete for a few places of the cache.
 #[derive(Clone, Debug)]

@@ -115,6 +115,8 @@ impl Ssd {
         for (busy_ns, die) in stats.die_busy_ns.iter_mut().zip(&machine.dies) {
             *busy_ns = die.busy_ns;
         }
+        let ends = machine.dies.iter().map(|die| die.front.ends());
+        stats.until_ns = ends.chain([stats.now_ns]).max().unwrap_or(0);
         stats
     }
 

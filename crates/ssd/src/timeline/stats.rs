@@ -135,6 +135,8 @@ pub struct Stats {
     pub die_busy_ns: Vec<Nanos>,
     /// Time of the last call.
     pub now_ns: Nanos,
+    /// When all that dies have started has ended, or the last call if that was later.
+    pub until_ns: Nanos,
 }
 
 impl Stats {
@@ -143,9 +145,13 @@ impl Stats {
         (self.flushed_pages > 0).then(|| self.flash_write_pages as f64 / self.flushed_pages as f64)
     }
 
-    /// Share of time that dies were busy, on average.
+    /// Share of the time until `until_ns` that dies were busy, on average.
     pub fn utilisation(&self) -> f64 {
-        let busy: Nanos = self.die_busy_ns.iter().sum();
-        busy as f64 / (self.now_ns.max(1) as f64 * self.die_busy_ns.len().max(1) as f64)
+        self.die_utilisation().iter().sum::<f64>() / self.die_busy_ns.len().max(1) as f64
+    }
+
+    /// That share of each die.
+    pub fn die_utilisation(&self) -> Vec<f64> {
+        self.die_busy_ns.iter().map(|&ns| ns as f64 / self.until_ns.max(1) as f64).collect()
     }
 }

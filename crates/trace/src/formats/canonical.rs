@@ -119,6 +119,10 @@ fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error>
     let total = input.total_bytes;
     let meter = input.meter.clone();
     let wrong = |problem: String| Error::Parquet { path: path.clone(), problem };
+    if input.is_pipe {
+        // Opened again, a pipe would wait for another writer.
+        return Err(wrong("it comes from a pipe, and Parquet is read from its end; give the name of a file".into()));
+    }
     let file = File::open(&path).map_err(|source| Error::Open { path: path.clone(), source })?;
     let again = file.try_clone().map_err(|source| Error::Open { path: path.clone(), source })?;
     check_footer(&again, &path, total)?;
