@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::host::Host;
 use crate::mounts::{Mount, mounts, our_path};
@@ -11,11 +12,18 @@ use crate::mounts::{Mount, mounts, our_path};
 /// Where the tree of control groups, version 2, may be mounted.
 const TREES: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
+/// A name is kept for so long: containers may be renamed.
+const KEPT: Duration = Duration::from_secs(30);
+/// For a group that is not known the tree is walked so often: one that is gone stays unknown.
+const WALK: Duration = Duration::from_secs(1);
+
 /// Resolves names, and keeps what it resolved.
 #[derive(Debug)]
 pub struct Names {
     host: Host,
     groups: HashMap<u64, String>,
+    walked: Option<Instant>,
+    named: HashMap<u64, (Instant, String)>,
 }
 
 /// The 64 hexadecimal digits of a container in one part of a path.
@@ -28,7 +36,7 @@ fn container_id(part: &str) -> Option<&str> {
 impl Names {
     /// Names of this machine.
     pub fn new(host: &Host) -> Names {
-        Names { host: host.clone(), groups: HashMap::new() }
+        Names { host: host.clone(), groups: HashMap::new(), walked: None, named: HashMap::new() }
     }
 
     /// The path of a control group, by its number (the inode of its directory).
@@ -36,16 +44,20 @@ impl Names {
         if let Some(path) = self.groups.get(&id) {
             return path.clone();
         }
-        self.read_groups();
+        if self.walked.is_none_or(|walked| walked.elapsed() >= WALK) {
+            self.read_groups();
+        }
         self.groups.get(&id).cloned().unwrap_or_else(|| format!("(gone: {id})"))
     }
 
     fn read_groups(&mut self) {
         self.groups.clear();
+        self.walked = Some(Instant::now());
         for tree in TREES {
             let root = self.host.path(tree);
             if root.join("cgroup.controllers").exists() {
                 self.walk(&root, &root);
+                self.named.retain(|id, _| self.groups.contains_key(id));
                 return;
             }
         }
@@ -65,6 +77,19 @@ impl Names {
 
     /// What an operator calls a control group: pod and container, a container's name, a unit, or else the path.
     pub fn group(&mut self, id: u64) -> String {
+        if let Some((since, name)) = self.named.get(&id)
+            && since.elapsed() < KEPT
+        {
+            return name.clone();
+        }
+        let name = self.name(id);
+        if self.groups.contains_key(&id) {
+            self.named.insert(id, (Instant::now(), name.clone()));
+        }
+        name
+    }
+
+    fn name(&mut self, id: u64) -> String {
         let path = self.group_path(id);
         if let Some(id) = path.rsplit('/').find_map(container_id) {
             return self.container(id).unwrap_or_else(|| format!("container {}", &id[..12]));
