@@ -7,9 +7,10 @@ every rate-limited tenant keeps its bounded number of I/Os outstanding, a closed
 the offered load. So the model's coordinate is load over capacity, each state has curves of its own, and all loads above
 the capacity have the same coordinate.
 
-The capacity of a drive is measured if one of its known runs achieved less than its offered load. Otherwise it is the
-data sheet's figure, times the share of their sheets' figures that measured drives achieve. Each target is a Gaussian
-process: a curve that all drives share, plus one of the drive's model, plus one of the drive.
+The capacity of a drive is measured if one of its known runs achieved less than its offered load, by more than arrivals
+at random can miss in a minute, and no other run achieved twice as much. Otherwise it is the data sheet's figure, times
+the share of their sheets' figures that measured drives achieve. Each target is a Gaussian process: a curve that all
+drives share, plus one of the drive's model, plus one of the drive.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ SATURATED = 0.985
 """Share of capacity from which a drive is in its closed loop; arrivals in bursts reach it a little below 1."""
 HELD_BACK = 0.97
 """Share of the offered writes below which a known run was held back, hence measured the capacity."""
+MINUTE_S = 60.0
+"""Length of a measurement, in which offered I/Os are counted."""
+CHANCE = 4.0
+"""Standard deviations by which the number of arrivals in a minute may fall short by chance: Poisson, its root."""
+OF_MOST = 0.5
+"""Share of the most that a drive achieved below which a run that was held back says nothing of the capacity."""
 HEADROOM = 1.02
 """Least capacity of a drive, over the writes that it was seen to achieve without being held back."""
 SHARE_LEAST = 1e-4
@@ -142,19 +149,34 @@ def writes_used(reads: Floats, writes: Floats, read_iops: Floats) -> Floats:
     return np.asarray(writes / (1 - np.nan_to_num(share)), float)
 
 
+def held_back(offered: Floats, achieved: Floats) -> NDArray[np.bool_]:
+    """Whether writes per second that were achieved in a minute are fewer than offered, and not by chance."""
+    chance = CHANCE * np.sqrt(offered / MINUTE_S)
+    return np.asarray(achieved < offered - np.maximum((1 - HELD_BACK) * offered, chance))
+
+
 def capacities(known: Observations, asked: Observations | None = None) -> dict[str, float]:
-    """Random writes per second, in pages, that each drive of the known and the asked rows can sustain."""
+    """Random writes per second, in pages, that each drive of the known and the asked rows can sustain.
+
+    Raises ValueError for a drive that was offered writes and achieved none.
+    """
     offered = known.inputs["all_write_pages"]
     achieved = known.achieved["write_pages"]
+    back = held_back(offered, achieved)
     used = writes_used(known.inputs["all_read_pages"], achieved, known.inputs["rnd_read_iops"])
     sheet = {**_sheet(known), **(_sheet(asked) if asked else {})}
     measured: dict[str, float] = {}
     ratio: dict[str, float] = {}
     for rows in groups_of(known.labels["drive"]):
         drive = str(known.labels["drive"][rows[0]])
-        back = rows[achieved[rows] < HELD_BACK * offered[rows]]
-        if len(back):
-            measured[drive] = float(np.median(used[back]))
+        full = rows[back[rows] & (used[rows] >= OF_MOST * used[rows].max())]
+        if len(full):
+            measured[drive] = float(np.median(used[full]))
+            if not measured[drive]:
+                raise ValueError(
+                    f"drive {drive}: writes were offered, and none was achieved at any load, so its capacity is not "
+                    "known; correct write_iops, or leave the drive out"
+                )
             ratio[drive] = measured[drive] / sheet[drive][1]
     ratios = {drive: value for drive, value in ratio.items() if math.isfinite(value)}
     found = dict(measured)
