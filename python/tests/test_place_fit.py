@@ -264,6 +264,23 @@ def test_one_drive_makes_a_model_that_can_be_read(tmp_path: Path, monkeypatch: p
     assert set(read_model(path).new_factor) == {600.0}
 
 
+@pytest.mark.slow
+def test_latencies_that_never_change_are_known_to_half_a_step(tmp_path: Path) -> None:
+    """As the writes of a drive that was measured below its knee alone."""
+    write_ssdiq(tmp_path, ("a0",), repeats=1)
+    rows = observe(tmp_path, TARGETS)["ssdiq"]
+    rows = rows.take(rows.inputs["load"] <= 60_000)
+    constant = TARGETS.index("write_latency_p50_us")
+    rows.outcomes[:, constant] = math.log(10)
+    path = tmp_path / "m.linnet"
+    path.write_bytes(model_file(fit_model(rows, 42, lambda done: None)))
+    model = read_model(path)
+    assert model.known_factor[constant] > 0 and (model.known_parts[:, constant] == 0).all()
+    found = model.predict([model.drives["a0"]], [VICTIM], [[tenant("w", 0.0, 24_000.0)]])[0]["write_latency_p50_us"]
+    assert found.value == pytest.approx(10)
+    assert 8.5 < found.low90 < 9.9 and 10.1 < found.high90 < 11.5
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -29,6 +29,8 @@ LEVELS = tuple(2 * percent / 100 - 1 for percent in CONFIDENCES[1:])
 """Shares of the outcomes that intervals are made for: one side of each holds at a confidence above 50 %."""
 DRAWS = 1000
 """Resamples that a coverage's uncertainty is of."""
+HALF_STEP_US = 0.5
+"""Half of what latencies are recorded in: nobody knows one better."""
 ROWS_FOR_INTERVALS = 400
 """Training rows of a forest whose errors size intervals: more of a cell's rows say the same."""
 
@@ -193,9 +195,17 @@ def answer_fold(
 
 
 def interval_factors(question: Question, train: Observations, seed: int, start: Model) -> Floats:
-    """What our model's spread is multiplied by for an interval, [LEVELS, targets]; NaN without groups to hold out."""
+    """What our model's spread is multiplied by for an interval, [LEVELS, targets]; NaN without groups to hold out.
+
+    Where latency hardly changes, held-out errors are 0. The widest interval is at least half a recording step to each
+    side, at the median of the rows held out.
+    """
     inner = [part for one in inner_folds(question.split, train, seed) for part in _parts(question, one, start)[0]]
-    return _factors("linnet", inner, len(train.targets))
+    factors = _factors("linnet", inner, len(train.targets))
+    if inner:
+        step = [np.log1p(HALF_STEP_US / np.exp(part.rows.outcomes)) / part.ours.predict(part.rows)[1] for part in inner]
+        factors[-1] = np.maximum(factors[-1], np.median(np.concatenate(step), axis=0))
+    return factors
 
 
 def _fitted(name: str, part: Part, thinned: bool = False) -> Model:
