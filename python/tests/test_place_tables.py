@@ -79,6 +79,35 @@ def test_a_run_must_have_all_its_tenants(tmp_path: Path) -> None:
         observe(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("row", "fields", "message"),
+    [
+        # Rows have seven tenants of each minute: row 3 is of tenant 2.
+        (3, {"t_end_s": 60.01}, "run 10-0: the minute to 60 s has rows of tenant 0, 1, 3, 4, 5, 6, and the run has"),
+        (1, {"t_end_s": 59.99}, "run 10-0: the minute to 59.99 s has rows of tenant 0, and the run has tenants 0, 1"),
+        (10, {"run": "other"}, "run 10-0: the minute to 120 s has rows of tenant 0, 1, 3"),
+    ],
+)
+def test_a_minute_must_have_all_tenants_of_its_run(tmp_path: Path, row: int, fields: dict, message: str) -> None:
+    write_ssdiq(tmp_path)
+    change(tmp_path / "ssdiq-threads-1.csv", row, **fields)
+    with pytest.raises(ValueError, match=rf"{tmp_path}: ssdiq-threads: drive a0, {message}") as caught:
+        observe(tmp_path)
+    assert "need the same t_end_s" in str(caught.value)
+
+
+def test_minutes_of_the_victim_alone_are_a_run(tmp_path: Path) -> None:
+    """A drive without neighbours is measured too; another run has others."""
+    write_ssdiq(tmp_path)
+    path = tmp_path / "ssdiq-threads-1.csv"
+    lines = path.read_text().splitlines()
+    tenant, run = (lines[0].split(",").index(name) for name in ("tenant", "run"))
+    kept = [line for line in lines[1:] if line.split(",")[run] != "10-0" or line.split(",")[tenant] == "0"]
+    assert len(kept) < len(lines) - 1
+    path.write_text("\n".join([lines[0], *kept]) + "\n")
+    assert set(observe(tmp_path)["ssdiq"].inputs["tenants"]) == {1.0, WRITERS + 1.0}
+
+
 def change(path: Path, row: int, **fields: object) -> None:
     """Set fields of one row of a CSV file; row 1 is the first below the header."""
     lines = path.read_text().splitlines()

@@ -177,6 +177,7 @@ def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str
         dtype=object,
     )
     _, member = np.unique(minute.astype(str), return_inverse=True)
+    _all_tenants(folder, threads, member)
     victim = np.flatnonzero(threads["tenant"] == 0)
     if not len(victim):
         raise ValueError(f"{folder}: ssdiq-threads has no rows of tenant 0, the one whose latency is learned")
@@ -225,6 +226,28 @@ def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str
         {"write_pages": total("write_iops", pages), "read_pages": total("read_iops", pages)},
     )
     return replace(found.take(kept), dropped=dropped)
+
+
+def _all_tenants(folder: Path, threads: Columns, minute: NDArray[np.intp]) -> None:
+    """Raise ValueError for a minute that lacks a tenant of its run; ``minute`` is the index of each row's."""
+    _, run = np.unique(
+        np.array([f"{d}|{r}" for d, r in zip(threads["drive"], threads["run"], strict=True)]), return_inverse=True
+    )
+    # A minute has no tenant twice, so its rows are as many as its tenants.
+    everyone = np.unique(np.column_stack([run, threads["tenant"]]), axis=0)[:, 0].astype(np.intp)
+    lacking = np.flatnonzero(np.bincount(minute)[minute] < np.bincount(everyone)[run])
+    if not len(lacking):
+        return
+    row = lacking[0]
+    there, all_ = (
+        ", ".join(f"{tenant:.0f}" for tenant in np.unique(threads["tenant"][which]))
+        for which in (minute == minute[row], run == run[row])
+    )
+    raise ValueError(
+        f"{folder}: ssdiq-threads: drive {threads['drive'][row]}, run {threads['run'][row]}: the minute to "
+        f"{threads['t_end_s'][row]:.12g} s has rows of tenant {there}, and the run has tenants {all_}. Rows of one "
+        "minute need the same t_end_s, digit by digit; leave out minutes that not all tenants were measured in"
+    )
 
 
 def said(dropped: dict[str, int]) -> str:
