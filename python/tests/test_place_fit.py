@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 from linnet.place import container, fitting, moments
+from linnet.place.allocate import Allocator
 from linnet.place.check import Checker
 from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.confidence import CONFIDENCES, parts
-from linnet.place.fitted import MOST_FACTOR, TARGETS, PlacementModel, read_model, to_bytes
+from linnet.place.fitted import MOST_FACTOR, TARGETS, PlacementModel, read_model, read_share, to_bytes
 from linnet.place.fitting import fit_model, model_file
 from linnet.place.judge import LEVELS, Question
 from linnet.place.label import Cache
+from linnet.place.models.open_loop import OpenLoop
 from linnet.place.observations import observe
-from linnet.place.slo import Tenant
+from linnet.place.slo import Slo, Tenant
+from linnet.place.whatif import what_if
 from linnet.place.words import Drive, Profile
 from linnet.place.workers import Work
 from place_tables import DRIVES, read_p99_us, write_ssdiq
@@ -137,15 +140,63 @@ def test_quantiles_do_not_cross(model: PlacementModel) -> None:
         assert values == sorted(values)
 
 
-def test_more_reads_than_the_sheet_has_are_not_predicted(model: PlacementModel) -> None:
-    drive = model.drives[next(iter(DRIVES))]
-    most = drive.sheet["rnd_read_iops"]
-    for share, known in ((0.4, True), (0.6, False)):
+MOST_READS = 9950.0
+"""Reads per second of the tables' heaviest load, on drives whose sheets have 800,000."""
+
+
+def known_up_to(model: PlacementModel, drive: Drive, most: float) -> None:
+    """Assert that reads are predicted up to ``most`` a second, of two tenants together, and not beyond."""
+    for share, known in ((0.5, True), (0.51, False)):
         reader = tenant("reader", share * most, 0.0)
         answer = model.predict([drive], [reader], [[reader]])[0]
-        assert all(
-            math.isfinite(answer[f"read_{name}"].value) == known for name in ("latency_p99_us", "bandwidth_mean")
-        )
+        for name in ("latency_p99_us", "bandwidth_mean"):
+            assert math.isfinite(answer[f"read_{name}"].value) == known, (share, name)
+        assert (model.unmeasured(drive, [reader, reader]) is None) == known
+
+
+def test_more_reads_than_were_measured_are_not_predicted(model: PlacementModel, tmp_path: Path) -> None:
+    path = tmp_path / "m.linnet"
+    path.write_bytes(to_bytes(model))
+    for one in (model, read_model(path)):
+        known_up_to(one, model.drives["a0"], MOST_READS)
+        sheet = {"rnd_write_iops": 100_000.0, "rnd_read_iops": 400_000.0}
+        known_up_to(one, Drive("half", "N", sheet), MOST_READS / 2)
+        known_up_to(one, Drive("unknown", "N", sheet | {"rnd_read_iops": math.nan}), MOST_READS)
+
+
+def test_a_file_without_the_measured_reads_answers_up_to_the_sheet(model: PlacementModel, tmp_path: Path) -> None:
+    head, columns = container.unpack(to_bytes(model))
+    del head["read_share"]
+    path = tmp_path / "old.linnet"
+    path.write_bytes(container.pack(head, columns))
+    old = read_model(path)
+    known_up_to(old, old.drives["a0"], 800_000)
+    assert to_bytes(old) == path.read_bytes()
+
+
+def test_drives_without_a_read_rate_were_measured_up_to_their_reads(tmp_path: Path, model: PlacementModel) -> None:
+    known = model.latency.known
+    bare = replace(known, inputs=known.inputs | {"rnd_read_iops": np.full(len(known), math.nan)})
+    latency = OpenLoop(model.latency)
+    latency.known, latency.noise = bare, model.latency.noise
+    path = tmp_path / "m.linnet"
+    path.write_bytes(to_bytes(replace(model, latency=latency, read_share=read_share(bare))))
+    again = read_model(path)
+    known_up_to(again, again.drives["a0"], MOST_READS)
+
+
+def test_a_promise_where_nothing_was_measured_is_refused_with_the_most_that_was(model: PlacementModel) -> None:
+    allocator = Allocator(Cluster(), model)
+    allocator.add_drives([DriveSpec(model.drives["c0"], 10**12)])
+    slo = Slo("read_latency_p99_us", bound=1e9, confidence_percent=95)
+    assert allocator.place(Tenant("quiet", 1, VICTIM, (slo,))).drive == "c0"
+    loud = Tenant("loud", 1, tenant("loud", 50_000.0, 0.0))
+    said = "quiet: read_latency_p99_us cannot be predicted on {}: 55,000 pages of 4 KiB are read a second, and nothing "
+    said += "was measured beyond 9,950 on a drive like c0"
+    refused = allocator.place(loud)
+    assert refused.drive is None and refused.reasons == [f"c0: {said.format('this drive')}"]
+    told = what_if(allocator, loud, "c0")
+    assert not told.allowed and told.reasons == [said.format("c0")]
 
 
 def test_a_drive_that_nobody_measured_is_less_certain(model: PlacementModel) -> None:
@@ -188,7 +239,7 @@ def test_a_cluster_is_answered_by_sums_as_by_sets(model: PlacementModel) -> None
     chance = np.random.default_rng(5)
     rows = []
     for i in range(12):
-        one = tenant(f"t{i}", chance.uniform(0, 5e3), chance.uniform(0, 3e4))
+        one = tenant(f"t{i}", chance.uniform(0, 1e3), chance.uniform(0, 3e4))
         rows.append(cluster.add_tenant(Tenant(one.name, 1, one, ())))
         if i < 10:
             cluster.put(rows[-1], i % 2)
@@ -293,6 +344,8 @@ def test_latencies_that_never_change_are_known_to_half_a_step(tmp_path: Path) ->
         (lambda head, columns: head["targets"][3].update(known_parts=[0.1, 0.2, 0.3, 1.5]), "from 0 to 1"),
         (lambda head, columns: head["targets"][3].update(known_parts=7), "head lacks or misuses"),
         (lambda head, columns: head.pop("drives"), "drives"),
+        (lambda head, columns: head.update(read_share=-0.5), "read_share -0.5 is out of range"),
+        (lambda head, columns: head.update(read_share="all"), "read_share 'all' is out of range"),
         (lambda head, columns: columns.__setitem__((0, 0), 99.0), "a drive that the head lacks"),
         (lambda head, columns: columns.__setitem__((2, 0), -5.0), "a load is negative"),
     ],
@@ -330,6 +383,9 @@ def test_fit_and_predict_as_commands(tmp_path: Path, linnet) -> None:
     found = json.loads(done.stdout)["read_latency_p99_us"]
     assert found["low90"] < found["value"] < found["high90"]
     assert linnet(*asked, "--drive", "zz", *both).returncode == 2
+    (tmp_path / "loud.json").write_text(json.dumps({"features": dict(tenant("loud", 20_000.0, 0.0).features)}))
+    done = linnet(*asked, "--drive", "a0", "--neighbours", tmp_path / "loud.json")
+    assert done.returncode == 1 and "25,000 pages of 4 KiB are read a second" in done.stderr
     (tmp_path / "bad.json").write_text('{"features": {"speed": 1}}')
     done = linnet("place", "predict", "--model", path, "--tenant", tmp_path / "bad.json", "--drive", "a0")
     assert done.returncode == 1 and "bad.json: features.speed: unknown" in done.stderr

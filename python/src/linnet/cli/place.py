@@ -202,12 +202,8 @@ def predict(
         if not math.isnan(found.value)
     }
     if not answer:
-        reads, most = fit_.reads([own, *beside]), where.sheet.get("rnd_read_iops", math.nan)
-        if reads > most:
-            raise ValueError(
-                f"{tenant}: with the neighbours, {reads:,.0f} pages of 4 KiB are read a second, and {where.name} reads "
-                f"{most:,.0f} (rnd_read_iops); nothing was measured beyond that"
-            )
+        if why := fit_.unmeasured(where, [own, *beside]):
+            raise ValueError(f"{tenant}: with the neighbours, {why}")
         raise ValueError(f"{tenant}: the profile has neither reads nor writes; there is nothing to predict")
     if json:
         print_json(answer)

@@ -16,7 +16,7 @@ from linnet.place.cluster import NONE, Cluster
 from linnet.place.confidence import parts, towards, unknown_level
 from linnet.place.moments import Floats
 from linnet.place.slo import Slo
-from linnet.place.words import Interference, Prediction, Profile
+from linnet.place.words import Interference, Prediction, Profile, why_not
 
 RESIDUE = 1e-9
 """What a subtraction leaves of a sum below this share of it is rounding."""
@@ -34,11 +34,13 @@ class Breach:
     metric: str
     limit: float
     predicted: Prediction
+    why: str = ""
+    """What :func:`linnet.place.words.why_not` says of a metric that is not predicted."""
 
     def text(self) -> str:
         """In words."""
         if math.isnan(self.predicted.value):
-            return f"{self.tenant}: {self.metric} cannot be predicted on this drive"
+            return f"{self.tenant}: {self.metric} cannot be predicted on this drive{self.why}"
         over = "below" if "_bandwidth_" in self.metric else "above"
         return f"{self.tenant}: {self.metric} {self.predicted.value:.4g} is {over} {self.limit:.4g}"
 
@@ -226,13 +228,15 @@ class Checker:
         drives = np.full(len(rows), drive, np.intp)
         predicted = self.predict(rows, drives, newcomer)
         over = self.broken(rows, drives, predicted)
+        there = [self.cluster.profile(int(row)) for row in rows]
+        why = why_not(self.model, self.cluster.kinds[self.cluster.kind[drive]], there) if over.any() else ""
         found = []
         for index, slot in zip(*np.nonzero(over), strict=True):
             row, column = rows[index], self._metric[rows[index], slot]
             limit = self._limit[row, slot, self.cluster.kind[drive]]
             tenant = self.cluster.tenant(int(row))
             said = Prediction(*map(float, predicted[index, column]))
-            found.append(Breach(tenant.id, self.model.metrics[column], float(limit), said))
+            found.append(Breach(tenant.id, self.model.metrics[column], float(limit), said, why))
         return found
 
     def _fit(self, slots: int) -> None:

@@ -32,6 +32,9 @@ COLUMNS = ("all_read_pages", "all_write_pages", "achieved_write_pages", "rnd_rea
 NO_FIGURE = -1.0
 """Stands in the file for a figure that a data sheet lacks."""
 PARTS = ("known_parts", "new_parts")
+READ_SHARE = "read_share"
+ROUNDING = 1e-9
+"""Sums of rates that differ by less than this share are equal."""
 OUTSTANDING = float(SSDIQ_DEPTH)
 """I/Os that a tenant has outstanding at most unless its depth is more, as the tenants of the tables had."""
 MOST_LOG = 50.0
@@ -53,6 +56,8 @@ class PlacementModel:
     """What the intervals of lower confidences take of that half width, [BETWEEN, targets]; None in old files."""
     new_parts: Floats | None = None
     """The same on a drive model that was not in the training data."""
+    read_share: float | None = None
+    """See :func:`read_share`; None in old files, whose models answer up to the sheet's rate of random reads."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -103,7 +108,7 @@ class PlacementModel:
         """See :class:`linnet.place.batch.SumModel`.
 
         NaN on a drive whose capacity nothing tells: it was not measured, and its sheet has no random writes. NaN also
-        where the tenants ask for more reads than the sheet's rate of random reads: none of the training data do.
+        where the tenants ask for more reads than :meth:`most_reads`: none of the training data do.
         """
         mean = np.zeros((len(own), len(TARGETS)))
         width = mean.copy()
@@ -120,8 +125,7 @@ class PlacementModel:
             mean[rows] = answers[0, member[rows]]
             factor = self.known_factor if self._near(drive) else self.new_factor
             width[rows] = np.minimum(answers[1, member[rows]] * factor, MOST_LOG)
-            # A comparison with a figure that the sheet lacks is false.
-            beyond = rows & (total[:, 0] > drive.sheet.get("rnd_read_iops", math.nan))
+            beyond = rows & _more(total[:, 0], self.most_reads(drive))
             mean[beyond] = width[beyond] = math.nan
         return _answers(own, mean, width)
 
@@ -159,9 +163,38 @@ class PlacementModel:
         """Pages of 4 KiB per second that tenants read."""
         return float(self.sums(moments.rows(tenants))[:, 0].sum())
 
+    def most_reads(self, drive: Drive) -> float:
+        """Pages of 4 KiB per second up to which reads were measured on drives like this; NaN where nothing tells."""
+        figure = float(drive.sheet.get("rnd_read_iops", math.nan))
+        if self.read_share is None:
+            return figure
+        measured = self.read_share * figure
+        return measured if math.isfinite(measured) else float(self.latency.known.inputs["all_read_pages"].max())
+
+    def unmeasured(self, drive: Drive, tenants: Sequence[Profile]) -> str | None:
+        """See :class:`linnet.place.words.Measured`."""
+        reads, most = self.reads(tenants), self.most_reads(drive)
+        if not _more(reads, most):
+            return None
+        return (
+            f"{reads:,.0f} pages of 4 KiB are read a second, and nothing was measured beyond {most:,.0f} on a drive "
+            f"like {drive.name}"
+        )
+
     def load(self, drive: Drive, tenants: Sequence[Profile]) -> float:
         """Share of the drive's capacity for random writes that tenants ask for; above 1 they are held back."""
         return float(self.sums(moments.rows(tenants))[:, 1].sum() / self.curve(drive).capacity)
+
+
+def _more(reads: Any, most: float) -> Any:
+    """Whether reads are more than that; not if nothing tells the most, since comparisons with NaN are false."""
+    return reads > most * (1 + ROUNDING)
+
+
+def read_share(known: Observations) -> float:
+    """Largest share of their drives' random reads, by the data sheet, that known rows read; NaN if no sheet has any."""
+    share = known.inputs["all_read_pages"] / known.inputs["rnd_read_iops"]
+    return float(np.max(share[np.isfinite(share)])) if np.isfinite(share).any() else math.nan
 
 
 def _row_of(name: str, drive: Drive) -> Observations:
@@ -197,7 +230,7 @@ def _answers(own: Floats, mean: Floats, width: Floats) -> Floats:
     return out
 
 
-def assembled(known: Observations, targets: Sequence[dict[str, Any]]) -> PlacementModel:
+def assembled(known: Observations, targets: Sequence[dict[str, Any]], share: float | None) -> PlacementModel:
     """The model of fitted targets, in the order of TARGETS, each with the fields that the file's head has of it."""
     latency = OpenLoop()
     latency.known = known
@@ -219,9 +252,9 @@ def assembled(known: Observations, targets: Sequence[dict[str, Any]]) -> Placeme
         np.array([target[name] for target in targets]) for name in ("known_factor", "new_factor")
     )
     if not all(name in target for target in targets for name in PARTS):
-        return PlacementModel(latency, known_factor, new_factor)
+        return PlacementModel(latency, known_factor, new_factor, read_share=share)
     known_parts, new_parts = (np.array([target[name] for target in targets], float).T for name in PARTS)
-    return PlacementModel(latency, known_factor, new_factor, known_parts, new_parts)
+    return PlacementModel(latency, known_factor, new_factor, known_parts, new_parts, share)
 
 
 def to_bytes(model: PlacementModel) -> bytes:
@@ -238,6 +271,7 @@ def to_bytes(model: PlacementModel) -> bytes:
     head: dict[str, Any] = {
         "form": "open-loop-1",
         "drives": [{"name": name, "model": kind} for name, kind in names],
+        **({} if model.read_share is None else {READ_SHARE: float(np.nan_to_num(model.read_share, nan=NO_FIGURE))}),
         "targets": [
             {
                 "name": target,
@@ -319,4 +353,7 @@ def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
             steps = [0.0, *parts, 1.0]
             if len(parts) != len(BETWEEN) or not all(isinstance(n, float) for n in parts) or steps != sorted(steps):
                 raise ValueError(f"{target['name']}: parts: {len(BETWEEN)} rising numbers from 0 to 1 are needed")
-    return assembled(known, head["targets"])
+    share = head.get(READ_SHARE)
+    if share is not None and not (isinstance(share, float) and (share >= 0 or share == NO_FIGURE)):
+        raise ValueError(f"{READ_SHARE} {share!r} is out of range: from 0, or {NO_FIGURE:.0f}")
+    return assembled(known, head["targets"], math.nan if share == NO_FIGURE else share)

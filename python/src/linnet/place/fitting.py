@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from linnet.place.fitted import TARGETS, PlacementModel, assembled, from_bytes, to_bytes
+from linnet.place.fitted import TARGETS, PlacementModel, assembled, from_bytes, read_share, to_bytes
 from linnet.place.judge import Question, interval_factors
 from linnet.place.label import Cache, key_of
 from linnet.place.models.model import by_cell
@@ -53,7 +53,8 @@ def fit_model(
             progress(done)
     if any(one["known_factor"] is None for one in found):
         raise ValueError("the data have one cell; a model needs several loads, best of several drives")
-    return assembled(by_cell(rows)[0], found)
+    known, _ = by_cell(rows)
+    return assembled(known, found, read_share(known))
 
 
 def model_file(model: PlacementModel) -> bytes:

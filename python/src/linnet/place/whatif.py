@@ -18,7 +18,7 @@ from linnet.place import moments
 from linnet.place.allocate import Allocator
 from linnet.place.confidence import parts, towards
 from linnet.place.slo import Slo, Tenant
-from linnet.place.words import FEATURES, Drive, Interference, Prediction, Profile
+from linnet.place.words import FEATURES, Drive, Interference, Prediction, Profile, why_not
 
 SHOWN = ("read_latency_p99_us", "read_bandwidth_mean", "write_latency_p99_us", "write_bandwidth_mean")
 """What is shown of a tenant without SLOs: the first of these that is predicted for it and that the model knows."""
@@ -210,8 +210,9 @@ def effects_on(
             broken = slo is not None and limit is not None and _breaks(model, drive, slo, limit, now)
             cause, share = causes[index].get(metric, (None, None))
             found.append(Effect(tenant.id, tenant is newcomer, metric, then, now, limit, broken, cause, share))
+    why = why_not(model, drive, profiles)
     unpredicted = [
-        f"{tenant.id}: {slo.metric} cannot be predicted on {drive.name}"
+        f"{tenant.id}: {slo.metric} cannot be predicted on {drive.name}{why}"
         for tenant, profile, predicted in zip(everyone, profiles, after, strict=True)
         for slo in tenant.slos
         if slo.metric not in predicted and moments.uses(moments.row(profile), slo.metric)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 OPS = ("read", "write")
 """Operations. A metric's name begins with its own."""
@@ -74,3 +74,18 @@ class Interference(Protocol):
     ) -> list[dict[str, Prediction]]:
         """Predict each tenant beside its neighbours on its drive; the three sequences are equally long."""
         ...
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A model that knows where its measurements end."""
+
+    def unmeasured(self, drive: Drive, tenants: Sequence[Profile]) -> str | None:
+        """Why nothing is predicted where these tenants share a drive, in words; None where something is."""
+        ...
+
+
+def why_not(model: Interference, drive: Drive, tenants: Sequence[Profile]) -> str:
+    """What follows "cannot be predicted": a colon and why, or nothing where the model does not say."""
+    said = model.unmeasured(drive, tenants) if isinstance(model, Measured) else None
+    return f": {said}" if said else ""
