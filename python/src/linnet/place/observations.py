@@ -25,8 +25,9 @@ class Observations:
     """Rows of one source. All arrays are equally long, n.
 
     ``inputs`` are numbers known before placement: offered loads and data sheets. ``labels`` are names: of cell, drive,
-    model and what else rows can be split or grouped by. ``achieved`` are outcomes that are no target: a model may learn
-    from those of its training rows, and must not see those of the rows that it is tried on.
+    model and what else rows can be split or grouped by; ``model_load`` is a load, on any drive of a model. ``achieved``
+    are outcomes that are no target: a model may learn from those of its training rows, and must not see those of the
+    rows that it is tried on.
     """
 
     source: str
@@ -222,6 +223,9 @@ def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str
             "run": np.array([f"{d}|{r}" for d, r in zip(drive, threads["run"][victim], strict=True)], dtype=object),
             "drive": drive,
             "model": threads["model"][victim],
+            "model_load": np.array(
+                [f"{m}|{r:.0f}" for m, r in zip(threads["model"][victim], rate, strict=True)], dtype=object
+            ),
         },
         {"write_pages": total("write_iops", pages), "read_pages": total("read_iops", pages)},
     )
@@ -340,6 +344,7 @@ def iocost(folder: Path, runs: Columns) -> Observations:
             "run": runs["run"],
             "drive": runs["result"],
             "model": runs["family"],
+            "model_load": np.array([f"{m}|{v:g}" for m, v in zip(runs["family"], level, strict=True)], dtype=object),
         },
     )
     return replace(found.take(kept), dropped=dropped)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How observations are divided into training rows and rows to be tried."""
+"""How observations are divided into training rows and rows to be tried.
+
+Drives of one model answer for each other. A load that is left out of one is left out of its twins, too.
+"""
 
 from __future__ import annotations
 
@@ -54,12 +57,8 @@ def _folds(split: str, rows: Observations, seed: int) -> Iterator[Fold]:
         order = np.random.default_rng(seed).permutation(len(rows))
         cut = round(0.75 * len(rows))
         yield Fold(rows.take(order[:cut]), rows.take(order[cut:]))
-    elif split == "unseen-load":
-        yield from _by_group(rows, "cell", FOLDS, seed)
-    elif split == "unseen-drive":
-        yield from _by_group(rows, "model", None, seed)
-    elif split == "unseen-mix":
-        yield from _by_group(rows, "mix", None, seed)
+    elif split != "few-to-many":
+        yield from _by_group(split, rows, FOLDS if split == "unseen-load" else None, seed)
     else:
         few = rows.inputs["neighbours"] <= FEW
         if few.all() or not few.any():
@@ -67,11 +66,21 @@ def _folds(split: str, rows: Observations, seed: int) -> Iterator[Fold]:
         yield Fold(rows.take(few), rows.take(~few))
 
 
-def _by_group(rows: Observations, label: str, count: int | None, seed: int) -> Iterator[Fold]:
+def _label(split: str, rows: Observations) -> str:
+    """Label of the groups that a split keeps together."""
+    if split == "unseen-load":
+        return "model_load" if "model_load" in rows.labels else "cell"
+    return {"unseen-drive": "model", "unseen-mix": "mix"}[split]
+
+
+def _by_group(split: str, rows: Observations, count: int | None, seed: int) -> Iterator[Fold]:
+    label = _label(split, rows)
     names = np.array(sorted(set(rows.labels[label])), dtype=object)
     if len(names) < 2:
+        what = {"model": "drive model", "mix": "mix"}.get(label, "load")
         raise ValueError(
-            f"{rows.source}: one {label} alone cannot be split; give more, or train on other data (--train)"
+            f"{rows.source}, {split}: one {what} alone cannot be split; give more, train on other data (--train), or "
+            "ask other questions (--split)"
         )
     np.random.default_rng(seed).shuffle(names)
     for part in np.array_split(names, min(count or len(names), len(names))):
@@ -88,24 +97,23 @@ def inner_folds(split: str, train: Observations, seed: int) -> list[Fold]:
             below: NDArray[np.bool_] = train.inputs["neighbours"] <= most
             found.append(Fold(train.take(below), train.take(~below)))
         return found
-    label = {"random": "cell", "unseen-load": "cell", "unseen-drive": "model", "unseen-mix": "mix"}[split]
-    if split != "random" and len(set(train.labels[label])) < 2:
-        return []
     if split == "random":
         order = np.random.default_rng(seed).permutation(len(train))
         return [Fold(train.take(np.setdiff1d(order, part)), train.take(part)) for part in np.array_split(order, FOLDS)]
-    return list(_by_group(train, label, FOLDS, seed))
+    if len(set(train.labels[_label(split, train)])) < 2:
+        return []
+    return list(_by_group(split, train, FOLDS, seed))
 
 
 def against(split: str, train: Observations, tried: Observations, seed: int) -> list[Fold]:
     """Folds when other data train: those rows train, all of ``tried`` are tried.
 
-    Training rows that would answer the question in advance are left out: of the same cell, drive model or mix, or of
-    more neighbours. Loads of drives that the training data lack are tried fold by fold, with the drives' other loads;
-    many neighbours of a mix and scheduler that they lack, with its runs of few.
+    Training rows that would answer the question in advance are left out: of the same load of a drive model, of the same
+    drive model or mix, or of more neighbours. Loads of drives that the training data lack are tried fold by fold, with
+    the drives' other loads; many neighbours of a mix and scheduler that they lack, with its runs of few.
     """
     if split in ("random", "unseen-load"):
-        label = "cell"
+        label = "cell" if split == "random" else _label(split, tried)
         train = train.take(~np.isin(train.labels[label], list(set(tried.labels[label]))))
         strange = np.zeros(len(tried), bool)
         if split == "unseen-load":
@@ -113,14 +121,14 @@ def against(split: str, train: Observations, tried: Observations, seed: int) -> 
             strange = ~np.isin(tried.labels[name], list(set(train.labels[name])))
         found = [] if strange.all() else [Fold(train, tried.take(~strange))]
         if strange.any():
-            more = _by_group(tried.take(strange), label, FOLDS, seed)
+            more = _by_group(split, tried.take(strange), FOLDS, seed)
             found += [Fold(train.joined(fold.train), fold.tried) for fold in more]
         return found
     if split == "few-to-many":
         many = tried.inputs["neighbours"] > FEW
         own = ~many & ~np.isin(tried.labels["setting"], list(set(train.labels["setting"])))
         return [Fold(train.take(train.inputs["neighbours"] <= FEW).joined(tried.take(own)), tried.take(many))]
-    label = "model" if split == "unseen-drive" else "mix"
+    label = _label(split, tried)
     train = train.take(~np.isin(train.labels[label], list(set(tried.labels[label]))))
     return [Fold(train, tried)]
 

@@ -4,7 +4,8 @@
 A kind is a drive, or a mix under an I/O scheduler, and its cells differ in load. A placer fills each drive of a kind up
 to the highest load at which its model says that every promise holds, and that cell's recorded outcome says who suffers.
 The model has not seen the cell: cells are divided into folds, and those of a fold are predicted by a model of the
-others. The lightest cell of each kind is known to all placers, as what the tenant has on a staging drive.
+others. Cells of one load on drives of one model are in one fold. The lightest cell of each kind is known to all
+placers, as what the tenant has on a staging drive.
 
 Promises are two: a quantile of the latency of tenant 0 passes that of the lightest cell by at most the SLO, and the
 writers beside it get what they offer. Choosing the highest load seeks out the mixes that a model likes too much.

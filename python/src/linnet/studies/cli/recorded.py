@@ -28,12 +28,12 @@ def recorded_command(
         typer.Option(help="Percent by which a latency may pass that of the lightest load; may repeat.", min=0),
     ] = None,
     target: Annotated[str, typer.Option(help="Latency that is promised.")] = "read_latency_p99_us",
-    seeds: Annotated[int, typer.Option(help="Shuffles of the division by cell.", min=1)] = 5,
+    seeds: Annotated[int, typer.Option(help="Shuffles of the division by load.", min=1)] = 5,
     json: AsJson = False,
 ) -> None:
     """Fill drives to the highest recorded load that each model allows, and count the promises that the record breaks.
 
-    No model has seen the cell that it is asked about.
+    No model has seen the cell that it is asked about, nor the same load of a drive of the same model.
 
     Example: [bold]linnet study recorded --data colocation/ --slo 50 --slo 100[/]
     """
