@@ -306,7 +306,7 @@ def test_one_drive_makes_a_model_that_can_be_read(tmp_path: Path, monkeypatch: p
     rows = rows.take(rows.inputs["load"] <= 40_000)
 
     def factors(question: Question, *_: object) -> np.ndarray:
-        known = question.split == "unseen-load"
+        known = question.split == "unseen-model-load"
         return np.linspace(1.0, 60.0, len(LEVELS))[:, None] if known else np.full((len(LEVELS), 1), math.nan)
 
     monkeypatch.setattr(fitting, "interval_factors", factors)

@@ -32,7 +32,8 @@ def judge(
     split: Annotated[
         list[str] | None,
         typer.Option(
-            help="random (leaks), unseen-load, unseen-drive, few-to-many or unseen-mix; repeat for several.",
+            help="random (leaks), unseen-load, unseen-model-load, unseen-drive, few-to-many or unseen-mix; repeat for "
+            "several.",
             show_default="all",
         ),
     ] = None,
@@ -49,9 +50,9 @@ def judge(
 ) -> None:
     """Judge interference models on measured drives, by the questions that an operator asks.
 
-    unseen-load: other loads of the drive are known. unseen-drive: other drive models are. few-to-many: runs of at most
-    8 neighbours are. unseen-mix: other mixes are. random is the split of publications: it tries rows of runs that also
-    trained. R2 is of logarithms, errors are relative, coverage is of 90 % intervals. docs/guide/place.md has the
+    unseen-load: other loads of the drive are known. unseen-model-load: the same, and no drive of its model shows this
+    one. unseen-drive: other drive models are known. few-to-many: runs of at most 8 neighbours are. unseen-mix: other
+    mixes are. random is the split of publications: it tries rows of runs that also trained. R2 is of logarithms, errors are relative, coverage is of 90 % intervals. docs/guide/place.md has the
     tables and their columns.
 
     Example: [bold]linnet place judge --data colocation/ --split unseen-load[/]

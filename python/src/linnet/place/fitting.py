@@ -83,7 +83,7 @@ def fit_target(shared: tuple[Observations, int], target: int) -> dict[str, Any]:
         model.fit(one)
         known, new = (
             interval_factors(Question(rows.source, split, 0), one, seed, model)[:, 0]
-            for split in ("unseen-load", "unseen-drive")
+            for split in ("unseen-model-load", "unseen-drive")
         )
         # One drive model alone says nothing of another: then no interval is claimed to be narrow.
         new = new if np.isfinite(new[-1]) else known * 10

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """How observations are divided into training rows and rows to be tried.
 
-Drives of one model answer for each other. A load that is left out of one is left out of its twins, too.
+Drives of one model answer for each other. So there are two questions about a load: ``unseen-load`` leaves it out of one
+drive, and a twin may show it; ``unseen-model-load`` leaves it out of all drives of the model.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from numpy.typing import NDArray
 
 from linnet.place.observations import Observations
 
-SPLITS = ("random", "unseen-load", "unseen-drive", "few-to-many", "unseen-mix")
+LOADS = {"unseen-load": "cell", "unseen-model-load": "model_load"}
+"""Splits by load, and the label of what is left out together."""
+SPLITS = ("random", *LOADS, "unseen-drive", "few-to-many", "unseen-mix")
 LEAKING = ("random",)
 """Splits by row: rows of one run are on both sides, so they measure memory."""
 FOLDS = 4
@@ -36,6 +39,7 @@ def applies(split: str, source: str) -> bool:
     return {
         "random": True,
         "unseen-load": True,
+        "unseen-model-load": source in ("ssdiq", "iocost"),
         "unseen-drive": source in ("ssdiq", "iocost"),
         "few-to-many": source == "icpe",
         "unseen-mix": source == "icpe",
@@ -44,7 +48,7 @@ def applies(split: str, source: str) -> bool:
 
 def shuffles(split: str) -> bool:
     """Whether a seed changes the division."""
-    return split in ("random", "unseen-load")
+    return split in ("random", *LOADS)
 
 
 def folds(split: str, rows: Observations, seed: int) -> list[Fold]:
@@ -58,7 +62,7 @@ def _folds(split: str, rows: Observations, seed: int) -> Iterator[Fold]:
         cut = round(0.75 * len(rows))
         yield Fold(rows.take(order[:cut]), rows.take(order[cut:]))
     elif split != "few-to-many":
-        yield from _by_group(split, rows, FOLDS if split == "unseen-load" else None, seed)
+        yield from _by_group(split, rows, FOLDS if split in LOADS else None, seed)
     else:
         few = rows.inputs["neighbours"] <= FEW
         if few.all() or not few.any():
@@ -68,9 +72,9 @@ def _folds(split: str, rows: Observations, seed: int) -> Iterator[Fold]:
 
 def _label(split: str, rows: Observations) -> str:
     """Label of the groups that a split keeps together."""
-    if split == "unseen-load":
-        return "model_load" if "model_load" in rows.labels else "cell"
-    return {"unseen-drive": "model", "unseen-mix": "mix"}[split]
+    label = {**LOADS, "unseen-drive": "model", "unseen-mix": "mix"}[split]
+    # Where drives were measured together, none has a twin.
+    return label if label != "model_load" or label in rows.labels else "cell"
 
 
 def _by_group(split: str, rows: Observations, count: int | None, seed: int) -> Iterator[Fold]:
@@ -108,15 +112,15 @@ def inner_folds(split: str, train: Observations, seed: int) -> list[Fold]:
 def against(split: str, train: Observations, tried: Observations, seed: int) -> list[Fold]:
     """Folds when other data train: those rows train, all of ``tried`` are tried.
 
-    Training rows that would answer the question in advance are left out: of the same load of a drive model, of the same
-    drive model or mix, or of more neighbours. Loads of drives that the training data lack are tried fold by fold, with
+    Training rows that would answer the question in advance are left out: of the same cell or load of a drive model, of
+    the same drive model or mix, or of more neighbours. Loads of drives that the training data lack are tried fold by fold, with
     the drives' other loads; many neighbours of a mix and scheduler that they lack, with its runs of few.
     """
-    if split in ("random", "unseen-load"):
+    if shuffles(split):
         label = "cell" if split == "random" else _label(split, tried)
         train = train.take(~np.isin(train.labels[label], list(set(tried.labels[label]))))
         strange = np.zeros(len(tried), bool)
-        if split == "unseen-load":
+        if split in LOADS:
             name = "setting" if "setting" in tried.labels else "drive"
             strange = ~np.isin(tried.labels[name], list(set(train.labels[name])))
         found = [] if strange.all() else [Fold(train, tried.take(~strange))]

@@ -38,7 +38,7 @@ SHARE_LEAST = 0.95
 """Of the offered writes: what is promised. Poisson arrivals in a minute are within 1 %."""
 DEMAND = {"ssdiq": 10_000_000.0, "icpe": 1_000.0}
 """Load of each kind that is to be placed: offered I/Os per second; neighbours."""
-SPLIT = "unseen-load"
+SPLIT = "unseen-model-load"
 
 
 def promised(rows: Observations, target: str) -> Observations:
