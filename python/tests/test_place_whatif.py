@@ -204,6 +204,18 @@ def test_rebalancing_keeps_to_its_number_of_moves() -> None:
     assert rebalance(allocator, moves_max=0).moves == []
 
 
+def test_rebalancing_moves_another_tenant_where_the_best_has_nowhere_to_go() -> None:
+    allocator = made(drives=1)
+    allocator.add_drives([DriveSpec(drive("small"), 20 * GB)])
+    # Without the log both promises hold, but no other drive has the capacity for it; a move of a tenant mends its own.
+    rows = [tenant("log", 30_000, capacity=500 * GB), *(tenant(name, 1000, 110.0) for name in ("a", "b"))]
+    allocator.restore([(one, "d0") for one in rows])
+    advice = rebalance(allocator)
+    assert [(move.tenant, move.target) for move in advice.moves] == [("a", "small"), ("b", "small")]
+    assert [move.reason.partition(" broken")[0] for move in advice.moves] == ["1 of 2", "1 of 1"]
+    assert (advice.broken_before, advice.broken_after) == (2, 0)
+
+
 def test_the_sheet_model_says_what_physics_says() -> None:
     model = SheetModel()
     one = Drive("d", "m", SHEET)

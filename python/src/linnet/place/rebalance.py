@@ -71,24 +71,29 @@ def rebalance(
 
 
 def _mend(allocator: Allocator, drive: int, moves_max: int) -> list[Move]:
-    """Move tenants off a drive until it has no broken promise. The tenant whose move mends most promises goes first."""
+    """Move tenants off a drive until it has no broken promise.
+
+    Of the tenants that another drive can take, the one whose move mends most promises goes first, of equals the one
+    with least capacity.
+    """
     cluster = allocator.cluster
     moves: list[Move] = []
     while len(moves) < moves_max and (count := len(allocator.breaches(drive))):
-        best: tuple[int, int, int] | None = None
+        mending: list[tuple[int, int, int]] = []
         for row in cluster.tenants_on(drive).copy():
             capacity = cluster.tenant(int(row)).capacity_bytes
             allocator.take(int(row))
             left = len(allocator.breaches(drive))
             allocator.put(int(row), drive)
-            if left < count and (best is None or (left, capacity) < best[:2]):
-                best = (left, capacity, int(row))
-        if best is None:
+            if left < count:
+                mending.append((left, capacity, int(row)))
+        for left, _, row in sorted(mending, key=lambda one: one[:2]):
+            move = _move(allocator, row, drive, f"{count - left} of {count} broken promises would hold")
+            if move is not None:
+                moves.append(move)
+                break
+        else:
             break
-        move = _move(allocator, best[2], drive, f"{count - best[0]} of {count} broken promises would hold")
-        if move is None:
-            break
-        moves.append(move)
     return moves
 
 
