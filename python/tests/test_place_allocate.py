@@ -129,7 +129,10 @@ def test_a_promise_at_95_percent_looks_at_the_far_end_of_the_interval() -> None:
     half, sure = made(drives=1), made(drives=1)
     slos = {c: (Slo("read_latency_mean_us", bound=125, confidence_percent=c),) for c in (50, 95)}
     assert half.place(Tenant("a", GB, profile("a", 20_000), slos[50])).drive == "d0"
-    assert sure.place(Tenant("a", GB, profile("a", 20_000), slos[95])).drive is None
+    refused = sure.place(Tenant("a", GB, profile("a", 20_000), slos[95]))
+    assert (refused.drive, refused.reasons) == (None, ["d0: a: read_latency_mean_us 132 at 95 % is above 125"])
+    (breach,) = sure.checker.breaches(0, sure.add(Tenant("b", GB, profile("b", 20_000), slos[95])))
+    assert (breach.predicted.value, breach.compared, breach.confidence_percent) == (120.0, 132.0, 95)
 
 
 class Graded(Line):

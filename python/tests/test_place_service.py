@@ -357,6 +357,27 @@ def test_a_confidence_that_the_model_does_not_know_is_refused(client: Client) ->
         assert "this model knows 50 and 95 only" in body["message"]
 
 
+def test_a_refusal_at_a_confidence_says_what_was_compared(client: Client) -> None:
+    """The model of data sheets multiplies a latency by three for the end of its interval."""
+    value = client.ask("POST", "/v1/whatif", tenant("a", drive="d0"))[1]["effects"][0]["after"]
+    bound, end = 2 * value["value"], value["high90"]
+    slos = [{"metric": "read_latency_p99_us", "bound": bound, "confidence_percent": 95}]
+    said = f"a: read_latency_p99_us {end:.4g} at 95 % is above {bound:.4g}"
+    status, body = client.ask("POST", "/v1/tenants", tenant("a", slos=slos))
+    assert (status, body["reasons"]) == (409, [f"d0: {said}"])
+    one = client.ask("POST", "/v1/whatif", tenant("a", slos=slos, drive="d0"))[1]["effects"][0]
+    assert (one["compared"], one["confidence_percent"], one["broken"]) == (end, 95, True)
+    # Staged, and measured on a drive that cannot keep the promise.
+    client.ask("POST", "/v1/tenants", {"id": "a", "capacity_bytes": 0, "slos": slos})
+    told = client.ask("PUT", "/v1/tenants/a/profile", {"features": tenant("a")["profile"]})[1]
+    assert told["reasons"] == [f"d0: {said}"]
+    loose = [slos[0] | {"bound": 4 * value["value"]}]
+    client.ask("POST", "/v1/tenants", tenant("b", slos=loose))
+    told = client.ask("PUT", "/v1/tenants/b/profile", {"features": tenant("b", reads=400_000.0)["profile"]})[1]
+    assert " at 95 % is above " in told["broken"][0]
+    assert client.ask("GET", "/v1/drives/d0")[1]["broken"] == told["broken"]
+
+
 def test_a_placed_tenant_is_not_somewhere_else_and_may_have_another_profile_by_now(client: Client) -> None:
     client.ask("POST", "/v1/tenants", tenant("a", drive="d0"))
     assert client.ask("POST", "/v1/tenants", tenant("a", drive="d0"))[0] == 200

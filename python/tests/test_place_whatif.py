@@ -37,6 +37,14 @@ def test_what_if_names_the_sufferer_and_changes_nothing() -> None:
     assert allocator.cluster.placed == 1
 
 
+def test_a_promise_that_breaks_by_its_confidence_shows_the_number_that_was_compared() -> None:
+    promise = (Slo("read_latency_mean_us", bound=125, confidence_percent=95),)
+    answer = what_if(made(), Tenant("a", GB, profile("a", 20_000), promise), "d0")
+    (one,) = answer.effects
+    assert (one.limit, one.compared, one.confidence_percent, one.broken) == (125.0, 132.0, 95, True)
+    assert "120 -> 120 us [108, 132], 0 % worse, promised 125 and at 95 % 132: BROKEN" in answer.text()
+
+
 @pytest.mark.parametrize(
     ("changed", "cause"),
     [

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from linnet.place import moments
 from linnet.place.batch import HIGH, LOW, VALUE, AggregateModel, SumModel, predict_sets
 from linnet.place.cluster import NONE, Cluster
-from linnet.place.confidence import parts, towards, unknown_level
+from linnet.place.confidence import parts, stated, towards, unknown_level
 from linnet.place.moments import Floats
 from linnet.place.slo import Slo
 from linnet.place.words import Interference, Prediction, Profile, why_not
 
+Slots = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
+"""Rows, slots and kinds of drives that are broadcast to [n, slots]."""
 RESIDUE = 1e-9
 """What a subtraction leaves of a sum below this share of it is rounding."""
 DRIVES_AT_ONCE = 2048
@@ -28,21 +30,25 @@ ALONE_MAX = 1_000_000
 
 @dataclass(frozen=True)
 class Breach:
-    """A promise that would not hold: whose, on what, the limit, and the number that passes it."""
+    """A promise that would not hold: whose, on what, the limit, what is predicted, and the number that passes it."""
 
     tenant: str
     metric: str
     limit: float
     predicted: Prediction
+    compared: float
+    """What is predicted at the promise's confidence."""
+    confidence_percent: int
     why: str = ""
     """What :func:`linnet.place.words.why_not` says of a metric that is not predicted."""
 
     def text(self) -> str:
         """In words."""
-        if math.isnan(self.predicted.value):
+        if math.isnan(self.compared):
             return f"{self.tenant}: {self.metric} cannot be predicted on this drive{self.why}"
         over = "below" if "_bandwidth_" in self.metric else "above"
-        return f"{self.tenant}: {self.metric} {self.predicted.value:.4g} is {over} {self.limit:.4g}"
+        number = f"{self.compared:.4g}{stated(self.confidence_percent)}"
+        return f"{self.tenant}: {self.metric} {number} is {over} {self.limit:.4g}"
 
 
 class Checker:
@@ -177,15 +183,23 @@ class Checker:
 
     def broken(self, rows: NDArray[np.intp], drives: NDArray[np.intp], predicted: Floats) -> NDArray[np.bool_]:
         """Which SLOs of these tenants the predictions break, [n, slots]."""
-        metric, least, asked = self._metric[rows], self._least[rows], np.arange(len(rows))[:, None]
-        slot = rows[:, None], np.arange(metric.shape[1]), self.cluster.kind[drives][:, None]
-        limit = self._limit[slot]
-        end = predicted[asked, metric, np.where(least, LOW, HIGH)]
-        value = towards(predicted[asked, metric, VALUE], end, self._part[slot])
+        slots = self._slots(rows, drives)
+        value, limit = self._compared(rows, slots, predicted), self._limit[slots]
+        over: NDArray[np.bool_] = np.where(self._least[rows], value < limit, value > limit)
         # What cannot be predicted, or not compared, cannot be promised.
-        unknown = (np.isnan(value) | np.isnan(limit)) & self._uses[rows]
-        over: NDArray[np.bool_] = (np.where(least, value < limit, value > limit) | unknown) & (metric != NONE)
+        over |= (np.isnan(value) | np.isnan(limit)) & self._uses[rows]
+        over &= self._metric[rows] != NONE
         return over
+
+    def _compared(self, rows: NDArray[np.intp], slots: Slots, predicted: Floats) -> Floats:
+        """What is predicted at the confidence of each SLO, which its limit is compared with, [n, slots]."""
+        metric, asked = self._metric[rows], np.arange(len(rows))[:, None]
+        end = predicted[asked, metric, np.where(self._least[rows], LOW, HIGH)]
+        return towards(predicted[asked, metric, VALUE], end, self._part[slots])
+
+    def _slots(self, rows: NDArray[np.intp], drives: NDArray[np.intp]) -> Slots:
+        """Where the SLOs of tenants on drives are in arrays of [rows, slots, kinds]."""
+        return rows[:, None], np.arange(self._metric.shape[1]), self.cluster.kind[drives][:, None]
 
     def fits(self, newcomer: int, drives: NDArray[np.intp]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Where a newcomer may go: whether all SLOs hold, and whether those of the drive's own tenants do."""
@@ -228,6 +242,7 @@ class Checker:
         drives = np.full(len(rows), drive, np.intp)
         predicted = self.predict(rows, drives, newcomer)
         over = self.broken(rows, drives, predicted)
+        compared = self._compared(rows, self._slots(rows, drives), predicted)
         there = [self.cluster.profile(int(row)) for row in rows]
         why = why_not(self.model, self.cluster.kinds[self.cluster.kind[drive]], there) if over.any() else ""
         found = []
@@ -236,7 +251,8 @@ class Checker:
             limit = self._limit[row, slot, self.cluster.kind[drive]]
             tenant = self.cluster.tenant(int(row))
             said = Prediction(*map(float, predicted[index, column]))
-            found.append(Breach(tenant.id, self.model.metrics[column], float(limit), said, why))
+            metric, number, sure = self.model.metrics[column], compared[index, slot], tenant.slos[slot]
+            found.append(Breach(tenant.id, metric, float(limit), said, float(number), sure.confidence_percent, why))
         return found
 
     def _fit(self, slots: int) -> None:

@@ -31,6 +31,11 @@ class GradedModel(Protocol):
         ...
 
 
+def stated(percent: int) -> str:
+    """A confidence as text says it after a number; nothing at 50 %, where the number is the prediction itself."""
+    return "" if percent == VALUE_PERCENT else f" at {percent} %"
+
+
 def unknown_level(model: Interference, percent: int) -> str | None:
     """Why a model cannot promise at this confidence; None where it can."""
     if percent in (VALUE_PERCENT, END_PERCENT):

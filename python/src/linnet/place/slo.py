@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from linnet.place.confidence import CONFIDENCES, VALUE_PERCENT
+from linnet.place.confidence import CONFIDENCES, VALUE_PERCENT, stated
 from linnet.place.words import GROUPS, METRICS, Profile
 
 SLOS_MAX = 8
@@ -78,7 +78,7 @@ class Slo:
 
     def text(self) -> str:
         """In words, as tables show it."""
-        sure = "" if self.confidence_percent == VALUE_PERCENT else f" at {self.confidence_percent} %"
+        sure = stated(self.confidence_percent)
         if self.bound is not None:
             return f"{self.metric} {'>=' if self.at_least else '<='} {self.bound:g}{sure}"
         return f"{self.metric} {'-' if self.at_least else '+'}{self.degradation_percent:g} %{sure}"

@@ -16,7 +16,7 @@ import numpy as np
 
 from linnet.place import moments
 from linnet.place.allocate import Allocator
-from linnet.place.confidence import parts, towards
+from linnet.place.confidence import VALUE_PERCENT, parts, stated, towards
 from linnet.place.slo import Slo, Tenant
 from linnet.place.words import FEATURES, Drive, Interference, Prediction, Profile, why_not
 
@@ -38,6 +38,10 @@ class Effect:
     after: Prediction
     limit: float | None
     """What the tenant was promised; nothing for a tenant without SLOs."""
+    confidence_percent: int | None
+    """How sure the promise is."""
+    compared: float | None
+    """What is predicted after at that confidence, which the limit is compared with."""
     broken: bool
     cause: str | None
     """The property that does most of the harm; nothing where there is none."""
@@ -81,7 +85,10 @@ class WhatIf:
             worse = f"{abs(one.change_percent):.0f} % {'worse' if one.change_percent >= 0 else 'better'}"
             line = f"  {one.tenant}: {name} {before} -> {after} {unit} [{low}, {high}], {worse}"
             if one.limit is not None:
-                line += f", promised {scale * one.limit:,.0f}: {'BROKEN' if one.broken else 'kept'}"
+                line += f", promised {scale * one.limit:,.0f}"
+                if one.compared is not None and one.confidence_percent not in (None, VALUE_PERCENT):
+                    line += f" and{stated(one.confidence_percent)} {scale * one.compared:,.0f}"
+                line += f": {'BROKEN' if one.broken else 'kept'}"
             if one.cause is not None and one.cause_share is not None:
                 line += f"; mostly by {one.cause} ({one.cause_share:.0%})"
             lines.append(line)
@@ -206,10 +213,14 @@ def effects_on(
     for index, tenant in enumerate(everyone):
         for metric, slo in chosen[index]:
             then, now = before[index][metric], after[index][metric]
-            limit = None if slo is None else slo.limit(alone[index].get(metric, then).value)
-            broken = slo is not None and limit is not None and _breaks(model, drive, slo, limit, now)
             cause, share = causes[index].get(metric, (None, None))
-            found.append(Effect(tenant.id, tenant is newcomer, metric, then, now, limit, broken, cause, share))
+            limit, sure, compared, broken = None, None, None, False
+            if slo is not None:
+                limit, sure = slo.limit(alone[index].get(metric, then).value), slo.confidence_percent
+                compared = _compared(model, drive, slo, now)
+                broken = compared < limit if slo.at_least else compared > limit
+            judged = limit, sure, compared, broken
+            found.append(Effect(tenant.id, tenant is newcomer, metric, then, now, *judged, cause, share))
     why = why_not(model, drive, profiles)
     unpredicted = [
         f"{tenant.id}: {slo.metric} cannot be predicted on {drive.name}{why}"
@@ -238,10 +249,10 @@ def _shown(tenant: Tenant, predicted: Mapping[str, Prediction]) -> list[tuple[st
     return known[:1]
 
 
-def _breaks(model: Interference, drive: Drive, slo: Slo, limit: float, now: Prediction) -> bool:
+def _compared(model: Interference, drive: Drive, slo: Slo, now: Prediction) -> float:
+    """What is predicted at the confidence of an SLO."""
     part = parts(model, drive, slo.confidence_percent)[[model.metrics.index(slo.metric)]]
-    value = towards(np.array([now.value]), np.array([now.low90 if slo.at_least else now.high90]), part)[0]
-    return bool(value < limit if slo.at_least else value > limit)
+    return float(towards(np.array([now.value]), np.array([now.low90 if slo.at_least else now.high90]), part)[0])
 
 
 def _causes(

@@ -220,6 +220,8 @@ class Operations:
                 "after": shown(one.after),
                 "change_percent": one.change_percent,
                 "limit": one.limit,
+                "confidence_percent": one.confidence_percent,
+                "compared": one.compared,
                 "broken": one.broken,
                 "cause": one.cause,
                 "cause_share": one.cause_share,

@@ -319,6 +319,8 @@ class Effect(BaseModel):
     after: Value
     change_percent: float
     limit: float | None
+    confidence_percent: int | None
+    compared: float | None
     broken: bool
     cause: str | None
     cause_share: float | None
