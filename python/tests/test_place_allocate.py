@@ -7,7 +7,7 @@ from linnet.place.allocate import Allocator, Settings
 from linnet.place.batch import predict_sets
 from linnet.place.check import Checker
 from linnet.place.cluster import Cluster, DriveSpec
-from linnet.place.confidence import towards
+from linnet.place.confidence import towards, undisturbed
 from linnet.place.sheet import SheetModel
 from linnet.place.slo import Slo, Tenant
 from linnet.place.whatif import what_if
@@ -151,6 +151,36 @@ def test_a_confidence_between_is_part_of_the_way_to_the_end(percent: int, part: 
         newcomer = Tenant("a", GB, profile("a", 20_000), promise)
         assert what_if(made(drives=1, model=Graded()), newcomer, "d0").allowed is fits
         assert (made(drives=1, model=Graded()).place(newcomer).drive == "d0") is fits
+
+
+@pytest.mark.parametrize("percent", [50, 60, 90, 95])
+def test_a_promise_against_the_tenant_alone_holds_where_nothing_changes_for_it(percent: int) -> None:
+    allocator = made(drives=1, model=Graded())
+    assert allocator.place(Tenant("idle", GB, Profile("idle", {}))).drive == "d0"
+    promise = (Slo("read_latency_mean_us", degradation_percent=0, confidence_percent=percent),)
+    newcomer = Tenant("a", GB, profile("a", 20_000), promise)
+    told = what_if(allocator, newcomer, "d0")
+    effect = next(one for one in told.effects if one.newcomer)
+    assert told.allowed and effect.compared == effect.limit == 120.0
+    assert allocator.place(newcomer).drive == "d0"
+    assert allocator.breaches(0) == []
+
+
+@pytest.mark.parametrize(("percent", "part"), [(50, 0), (80, 0.2), (95, 1)])
+def test_beside_others_its_interval_has_to_keep_what_it_has_alone(percent: int, part: float) -> None:
+    """20,000 reads/s take 120 us alone and 121 beside 1,000 more, and the interval ends a tenth above that."""
+    limit = 121 * 1.1**part
+    for bound, fits in ((limit * 1.0001, True), (limit * 0.9999, False)):
+        promise = (Slo("read_latency_mean_us", None, 100 * (bound / 120 - 1), percent),)
+        allocator, newcomer = made(drives=1, model=Graded()), Tenant("a", GB, profile("a", 20_000), promise)
+        allocator.place(tenant("other", 1000))
+        assert what_if(allocator, newcomer, "d0").allowed is fits
+        assert (allocator.place(newcomer).drive == "d0") is fits
+
+
+def test_a_value_that_stays_beside_an_end_that_moves_is_a_change() -> None:
+    alone = np.array([[100.0, 90.0, 100.0], [100.0, 90.0, 100.0]])
+    assert undisturbed(alone, np.array([[100.0 + 1e-12, 90.0, 100.0], [100.0, 50.0, 100.0]])).tolist() == [True, False]
 
 
 def test_a_bandwidth_at_a_confidence_looks_the_other_way() -> None:

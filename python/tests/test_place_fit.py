@@ -120,6 +120,19 @@ def test_confidences_between_rise_to_the_end_of_the_interval(model: PlacementMod
     assert not np.array_equal(model.known_parts, model.new_parts)
 
 
+def test_a_promise_against_the_tenant_alone_holds_on_an_empty_drive(model: PlacementModel) -> None:
+    strange = Drive("strange", "other", {"rnd_read_iops": 5e5, "rnd_write_iops": 9e4})
+    for drive in (model.drives["a0"], strange):
+        for percent in CONFIDENCES:
+            allocator = Allocator(Cluster(), model)
+            allocator.add_drives([DriveSpec(drive, 10**12)])
+            promise = (Slo("read_latency_p99_us", degradation_percent=0.0, confidence_percent=percent),)
+            one = Tenant("a", 10**9, VICTIM, promise)
+            assert what_if(allocator, one, drive.name).allowed
+            assert allocator.place(one).drive == drive.name
+            assert not allocator.breaches(0)
+
+
 def test_a_file_of_an_older_version_knows_two_confidences(model: PlacementModel, tmp_path: Path) -> None:
     head, columns = container.unpack(to_bytes(model))
     for target in head["targets"]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from linnet.place import moments
 from linnet.place.batch import HIGH, LOW, VALUE, AggregateModel, SumModel, predict_sets
 from linnet.place.cluster import NONE, Cluster
-from linnet.place.confidence import parts, stated, towards, unknown_level
+from linnet.place.confidence import parts, stated, towards, undisturbed, unknown_level
 from linnet.place.moments import Floats
 from linnet.place.slo import Slo
 from linnet.place.words import Interference, Prediction, Profile, why_not
@@ -63,6 +63,8 @@ class Checker:
         self._uses: NDArray[np.bool_] = np.zeros((0, 1), np.bool_)
         self._limit: Floats = np.zeros((0, 1, 0))
         self._part: Floats = np.zeros((0, 1, 0))
+        self._by_itself: Floats = np.zeros((0, 1, 0, 3))
+        """Predictions alone, for degradations at a confidence; NaN for other SLOs."""
         self._alone: dict[tuple[np.uint64, int], Floats] = {}
 
     def learn(self, rows: NDArray[np.intp]) -> None:
@@ -88,6 +90,7 @@ class Checker:
                     self._uses[row, slot] = moments.uses(self.cluster.features[row], slo.metric)
                     self._limit[row, slot, kind] = slo.limit(alone[index, column, VALUE])
                     self._part[row, slot, kind] = way[slo.confidence_percent][column]
+                    self._by_itself[row, slot, kind] = alone[index, column] if slo.unsure_against_alone else np.nan
 
     def unpromisable(self, slos: Iterable[Slo]) -> str | None:
         """Why the model cannot promise one of these; None where it can promise all."""
@@ -195,7 +198,10 @@ class Checker:
         """What is predicted at the confidence of each SLO, which its limit is compared with, [n, slots]."""
         metric, asked = self._metric[rows], np.arange(len(rows))[:, None]
         end = predicted[asked, metric, np.where(self._least[rows], LOW, HIGH)]
-        return towards(predicted[asked, metric, VALUE], end, self._part[slots])
+        found, alone = towards(predicted[asked, metric, VALUE], end, self._part[slots]), self._by_itself[slots]
+        if np.isfinite(alone).any():
+            found = np.where(undisturbed(alone, predicted[asked, metric]), alone[..., VALUE], found)
+        return found
 
     def _slots(self, rows: NDArray[np.intp], drives: NDArray[np.intp]) -> Slots:
         """Where the SLOs of tenants on drives are in arrays of [rows, slots, kinds]."""
@@ -265,11 +271,14 @@ class Checker:
         metric = np.full((rows, slots), NONE, np.intp)
         least, uses = np.zeros((rows, slots), np.bool_), np.zeros((rows, slots), np.bool_)
         limit, part = np.full((rows, slots, kinds), np.nan), np.zeros((rows, slots, kinds))
+        alone = np.full((rows, slots, kinds, 3), np.nan)
         metric[:have_rows, :have_slots], least[:have_rows, :have_slots] = self._metric, self._least
         uses[:have_rows, :have_slots] = self._uses
         limit[:have_rows, :have_slots, :have_kinds] = self._limit
         part[:have_rows, :have_slots, :have_kinds] = self._part
-        self._metric, self._least, self._uses, self._limit, self._part = metric, least, uses, limit, part
+        alone[:have_rows, :have_slots, :have_kinds] = self._by_itself
+        self._metric, self._least, self._uses = metric, least, uses
+        self._limit, self._part, self._by_itself = limit, part, alone
         if kinds > have_kinds and have_rows:
             known = np.array([row for row in range(have_rows) if self.cluster.tenants[row] is not None], np.intp)
             if len(known):

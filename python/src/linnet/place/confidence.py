@@ -5,6 +5,11 @@ At 50 % the predicted value decides: the outcome is as likely above it as below.
 interval decides. For the levels between, the model file says how far from the value towards that end each lies,
 measured on held-out errors. Errors of interference models have long tails: four of five lie in the first third of the
 interval.
+
+A promise against the tenant alone is judged by the same end, against the predicted value alone. The ends of the two
+intervals are not compared with each other: on recorded drives the errors at two loads are hardly correlated, so they do
+not cancel in the ratio. They are one error where neighbours change nothing, as on an empty drive. There the tenant gets
+what it gets alone, at any confidence.
 """
 
 from __future__ import annotations
@@ -12,6 +17,7 @@ from __future__ import annotations
 from typing import Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linnet.place.moments import Floats
 from linnet.place.words import Drive, Interference
@@ -20,6 +26,8 @@ VALUE_PERCENT, END_PERCENT = 50, 95
 BETWEEN = (60, 70, 80, 90)
 CONFIDENCES = (VALUE_PERCENT, *BETWEEN, END_PERCENT)
 """In percent. At 95, one outcome in twenty is expected beyond the end of the interval."""
+ROUNDING = 1e-9
+"""Share of a prediction below which a difference is rounding: models sum over a drive's tenants in several orders."""
 
 
 @runtime_checkable
@@ -64,6 +72,11 @@ def parts(model: Interference, drive: Drive, percent: int) -> Floats:
     assert known is not None
     found: Floats = known[BETWEEN.index(percent)]
     return found
+
+
+def undisturbed(alone: Floats, beside: Floats) -> NDArray[np.bool_]:
+    """Where predictions [..., 3] beside others are those of the tenant alone, [...]."""
+    return np.asarray(np.isclose(beside, alone, rtol=ROUNDING, atol=0.0).all(axis=-1))
 
 
 def towards(value: Floats, end: Floats, part: Floats) -> Floats:

@@ -68,6 +68,11 @@ class Slo:
         """Whether the metric must stay above the bound: bandwidths; latencies stay below."""
         return "_bandwidth_" in self.metric
 
+    @property
+    def unsure_against_alone(self) -> bool:
+        """Whether it is a degradation at a confidence, which always holds where the tenant gets what it gets alone."""
+        return self.degradation_percent is not None and self.confidence_percent != VALUE_PERCENT
+
     def limit(self, alone: float) -> float:
         """The bound in the metric's unit, where the tenant alone has ``alone``; NaN if that is needed and NaN."""
         if self.bound is not None:

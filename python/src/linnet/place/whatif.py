@@ -16,7 +16,7 @@ import numpy as np
 
 from linnet.place import moments
 from linnet.place.allocate import Allocator
-from linnet.place.confidence import VALUE_PERCENT, parts, stated, towards
+from linnet.place.confidence import VALUE_PERCENT, parts, stated, towards, undisturbed
 from linnet.place.slo import Slo, Tenant
 from linnet.place.words import FEATURES, Drive, Interference, Prediction, Profile, why_not
 
@@ -216,8 +216,9 @@ def effects_on(
             cause, share = causes[index].get(metric, (None, None))
             limit, sure, compared, broken = None, None, None, False
             if slo is not None:
-                limit, sure = slo.limit(alone[index].get(metric, then).value), slo.confidence_percent
-                compared = _compared(model, drive, slo, now)
+                by_itself = alone[index].get(metric, then)
+                limit, sure = slo.limit(by_itself.value), slo.confidence_percent
+                compared = _compared(model, drive, slo, by_itself, now)
                 broken = compared < limit if slo.at_least else compared > limit
             judged = limit, sure, compared, broken
             found.append(Effect(tenant.id, tenant is newcomer, metric, then, now, *judged, cause, share))
@@ -249,8 +250,11 @@ def _shown(tenant: Tenant, predicted: Mapping[str, Prediction]) -> list[tuple[st
     return known[:1]
 
 
-def _compared(model: Interference, drive: Drive, slo: Slo, now: Prediction) -> float:
+def _compared(model: Interference, drive: Drive, slo: Slo, alone: Prediction, now: Prediction) -> float:
     """What is predicted at the confidence of an SLO."""
+    both = (np.array([one.value, one.low90, one.high90]) for one in (alone, now))
+    if slo.unsure_against_alone and undisturbed(*both):
+        return alone.value
     part = parts(model, drive, slo.confidence_percent)[[model.metrics.index(slo.metric)]]
     return float(towards(np.array([now.value]), np.array([now.low90 if slo.at_least else now.high90]), part)[0])
 
