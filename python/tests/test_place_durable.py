@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What the placement service promises when things go wrong: many clients, kill -9, a full disk, a clock that steps."""
 
+import contextlib
 import http.client
 import os
 import resource
@@ -238,6 +239,28 @@ def test_a_signal_that_ends_finishes_what_runs(tmp_path: Path, one: signal.Signa
     assert [path.name for path in tmp_path.iterdir()] == ["s.db"], "the write-ahead log was taken in"
 
 
+def test_a_kept_answer_that_is_damaged_is_said_and_stops_nothing(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    with Service(state) as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(1))
+        assert client.ask("POST", "/v1/tenants", tenant("a"), key="k1")[0] == 201
+        client.connection.close()
+        assert service.stop() == 0
+    with contextlib.closing(sqlite3.connect(state)) as db, db:
+        db.execute("UPDATE requests SET body = '{' WHERE key = 'k1'")
+    with Service(state) as service:
+        client = service.client()
+        client.connection.timeout = 20
+        status, body = client.ask("POST", "/v1/tenants", tenant("a"), key="k1")
+        assert (status, body["code"]) == (500, "state_damaged")
+        assert body["message"].startswith(f"{state}: table requests, row k1: ")
+        placed = client.ask("POST", "/v1/tenants", tenant("b"), key="k2")[1]
+        check_books(client, {"a": "d0", placed["id"]: placed["drive"]})
+        client.connection.close()
+        assert service.stop() == 0
+
+
 class Boxes:
     """A state of one number in memory and on disk, to see the writer undo."""
 
@@ -302,6 +325,22 @@ def test_a_commit_that_fails_undoes_the_whole_group(tmp_path: Path) -> None:
     assert boxes.state.answered("box11-10") is None
     boxes.state.limit_pages(100_000)
     assert boxes.add(1000).result(60).body == 1001
+    boxes.writer.stop()
+
+
+def test_a_commit_that_fails_otherwise_ends_the_process_and_leaves_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boxes = Boxes(tmp_path / "s.db")
+
+    def release(keep: bool) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(boxes.state, "release", release)
+        with pytest.raises(ZeroDivisionError):
+            boxes.add(1).result(20)
+    assert boxes.broken == 1
     boxes.writer.stop()
 
 

@@ -30,6 +30,7 @@ from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
 from linnet.place.service.pods import Pods
 from linnet.place.service.schema import NAME, Problem, profile_of
+from linnet.place.service.state import StateError
 from linnet.place.service.telemetry import Telemetry
 from linnet.place.service.writer import Answer, Refused, Undo, Writer
 from linnet.place.words import Profile
@@ -58,6 +59,7 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
         404: "There is none of this name.",
         409: "The request conflicts with the state, or no drive can take the tenant.",
         413: "The body is too large.",
+        500: "A kept answer is damaged; nothing was changed.",
         503: "The state could not be written; nothing was changed.",
     }
     return {code: {"model": Problem, "description": said[code]} for code in codes}
@@ -155,7 +157,7 @@ def _tenants(app: FastAPI, service: Service) -> None:
         "/v1/tenants",
         status_code=201,
         tags=tags,
-        responses=_also(200, schema.Admitted) | problems(400, 404, 409, 413, 503),
+        responses=_also(200, schema.Admitted) | problems(400, 404, 409, 413, 500, 503),
     )
     async def admit(request: Request, body: schema.TenantIn, key: Key = None) -> schema.Admitted:
         """Place a tenant: 201, or 200 where it was placed before by the same request."""
@@ -178,23 +180,23 @@ def _tenants(app: FastAPI, service: Service) -> None:
         """A tenant, its drive, and what the model predicts for it."""
         return schema.TenantOut(**await service.read(lambda: do.show_tenant(tenant)))
 
-    @app.delete("/v1/tenants/{id}", tags=tags, responses=problems(404, 409, 503))
+    @app.delete("/v1/tenants/{id}", tags=tags, responses=problems(404, 409, 500, 503))
     async def remove(request: Request, tenant: Id, key: Key = None) -> schema.Removed:
         """Take a tenant away."""
         return await service.change(request, key, lambda undo: do.remove(undo, tenant))  # type: ignore[return-value]
 
-    @app.post("/v1/tenants/{id}/move", tags=tags, responses=problems(400, 404, 409, 413, 503))
+    @app.post("/v1/tenants/{id}/move", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
     async def move(request: Request, tenant: Id, body: schema.MoveIn, key: Key = None) -> schema.Moved:
         """Move a tenant to a drive, if the model allows it there."""
         return await service.change(request, key, lambda undo: do.move(undo, tenant, body.drive))  # type: ignore[return-value]
 
-    @app.put("/v1/tenants/{id}/profile", tags=tags, responses=problems(400, 404, 409, 413, 503))
+    @app.put("/v1/tenants/{id}/profile", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
     async def reprofile(request: Request, tenant: Id, body: schema.ProfileIn, key: Key = None) -> schema.Moved:
         """Give a tenant a measured profile. A staged tenant leaves its staging drive if another takes it."""
         profile = profile_of(tenant, body.features)
         return await service.change(request, key, lambda undo: do.reprofile(undo, tenant, profile))  # type: ignore[return-value]
 
-    @app.post("/v1/tenants/{id}/observations", tags=tags, responses=problems(400, 404, 409, 413, 503))
+    @app.post("/v1/tenants/{id}/observations", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
     async def observe(request: Request, tenant: Id, body: schema.ObservationIn, key: Key = None) -> schema.Observed:
         """Tell what was measured of a tenant; the answer says whether it should be measured again or moved."""
         seen = None if body.features is None else profile_of(tenant, body.features)
@@ -211,7 +213,7 @@ def _tenants(app: FastAPI, service: Service) -> None:
 def _drives(app: FastAPI, service: Service) -> None:
     do, tags = service.operations, DRIVES
 
-    @app.post("/v1/drives", status_code=201, tags=tags, responses=problems(400, 409, 413, 503))
+    @app.post("/v1/drives", status_code=201, tags=tags, responses=problems(400, 409, 413, 500, 503))
     async def register(request: Request, body: schema.DrivesIn, key: Key = None) -> schema.Registered:
         """Register drives: all of them, or none. One that is known with the same figures counts as known."""
         specs = [one.spec() for one in body.drives]
@@ -227,7 +229,7 @@ def _drives(app: FastAPI, service: Service) -> None:
         """A drive, its tenants, and promises that the model sees broken."""
         return schema.DriveDetail(**await service.read(lambda: do.show_drive(drive)))
 
-    @app.delete("/v1/drives/{id}", tags=tags, responses=problems(404, 409, 503))
+    @app.delete("/v1/drives/{id}", tags=tags, responses=problems(404, 409, 500, 503))
     async def unregister(request: Request, drive: Id, key: Key = None) -> schema.Named:
         """Forget a drive that has no tenants."""
         return await service.change(request, key, lambda undo: do.unregister(undo, drive))  # type: ignore[return-value]
@@ -258,7 +260,7 @@ def _advice(app: FastAPI, service: Service) -> None:
         """Names of the profiles that tenants may name."""
         return schema.Profiles(names=await service.read(lambda: sorted(do.profiles)))
 
-    @app.put("/v1/profiles/{id}", tags=["profiles"], responses=problems(400, 409, 413, 503))
+    @app.put("/v1/profiles/{id}", tags=["profiles"], responses=problems(400, 409, 413, 500, 503))
     async def name_profile(request: Request, name: Id, body: schema.ProfileIn, key: Key = None) -> schema.Named:
         """Store a profile under a name."""
         profile: Profile = profile_of(name, body.features)
@@ -275,6 +277,10 @@ def _errors(app: FastAPI) -> None:
         body = {"code": error.code, "message": error.message, "reasons": error.more.get("reasons", [])}
         headers = {"Retry-After": "5"} if error.status == 503 else None
         return Answered(body, error.status, headers)
+
+    @app.exception_handler(StateError)
+    async def damaged(request: Request, error: StateError) -> JSONResponse:
+        return Answered({"code": "state_damaged", "message": str(error), "reasons": []}, 500)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:

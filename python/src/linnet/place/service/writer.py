@@ -55,7 +55,8 @@ class Writer:
     """Runs requests one by one and commits them in groups."""
 
     def __init__(self, state: State, broken: Callable[[], None], committed: Callable[[int, float], None]) -> None:
-        """``broken`` is called if an undo fails: memory and disk may then differ, and the process must end.
+        """``broken`` is called if an undo or a commit fails in a way that is not foreseen: memory and disk may then
+        differ, and the process must end.
 
         ``committed`` is told the size of each group and the seconds that it took.
         """
@@ -107,7 +108,13 @@ class Writer:
     def _carry_out(self, group: list[_Job]) -> None:
         changes = [job for job in group if job.changes]
         if changes:
-            self._commit(changes)
+            try:
+                self._commit(changes)
+            except Exception as error:
+                self._broken()
+                for job in changes:
+                    if not job.done.done():
+                        job.done.set_exception(error)
         for job in group:
             if not job.changes:
                 try:
@@ -138,17 +145,14 @@ class Writer:
 
     def _one(self, job: _Job, undo: list[Undo]) -> Answer | Exception:
         """Carry out one request inside the group's transaction. A refusal undoes this request alone."""
-        if job.key is not None and (before := self._state.answered(job.key)) is not None:
-            if before.digest != job.digest:
-                said = f"request id {job.key} was used for another request; take a new one"
-                return Refused(409, "request_id_reused", said)
-            return Answer(before.status, before.body)
         mine: list[Undo] = []
         self._state.savepoint()
         try:
-            answer = job.work(mine)
-            if job.key is not None:
-                self._state.answer(job.key, job.digest, answer.status, answer.body)
+            answer = self._before(job)
+            if answer is None:
+                answer = job.work(mine)
+                if job.key is not None:
+                    self._state.answer(job.key, job.digest, answer.status, answer.body)
             self._state.release(keep=True)
         except Exception as error:
             self._take_back(mine)
@@ -158,6 +162,16 @@ class Writer:
             return error
         undo += mine
         return answer
+
+    def _before(self, job: _Job) -> Answer | None:
+        """The stored answer to a request that was carried out before."""
+        before = None if job.key is None else self._state.answered(job.key)
+        if before is None:
+            return None
+        if before.digest != job.digest:
+            said = f"request id {job.key} was used for another request; take a new one"
+            raise Refused(409, "request_id_reused", said)
+        return Answer(before.status, before.body)
 
     def _take_back(self, undo: list[Undo]) -> None:
         try:
