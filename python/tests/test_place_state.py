@@ -2,6 +2,7 @@
 """The state file of placement: files of others, files that are absent, and rows that do not fit together."""
 
 import contextlib
+import os
 import sqlite3
 import subprocess
 import sys
@@ -79,6 +80,36 @@ def test_a_state_that_was_killed_when_it_was_new_is_opened(tmp_path: Path) -> No
     subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     assert path.with_name("s.db-wal").stat().st_size
     State(path, create=False).close()
+
+
+@pytest.mark.parametrize(
+    ("file", "folder", "said"),
+    [
+        (0o444, 0o755, "no permission to write it"),
+        (0o244, 0o755, "no permission to read it"),
+        (0o644, 0o555, "no permission to write in {folder}; a log is kept"),
+        (None, 0o555, "no permission to write in {folder}; a log is kept"),
+    ],
+)
+def test_a_permission_that_lacks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: int | None, folder: int, said: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    path = tmp_path / "in" / "s.db"
+    if file is not None:
+        _made(path).chmod(file)
+    path.parent.chmod(folder)
+    # Root may do everything: what the owner may do counts.
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path).stat().st_mode >> 6 & mode == mode)
+    with pytest.raises(StateError) as refused:
+        State(path)
+    path.parent.chmod(0o755)
+    assert str(refused.value).startswith(f"{path}: {said.format(folder=path.parent)}")
+
+
+def test_an_absent_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StateError, match="there is no folder"):
+        State(tmp_path / "absent" / "s.db")
 
 
 def test_a_state_is_locked_against_a_second_one(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ clock.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -260,7 +261,9 @@ def _inspect(path: Path, create: bool) -> None:
     if not path.exists():
         if not create:
             raise StateError(f"{path}: no such file; `linnet place drives --state {path} --add FILE` makes a state")
+        _permitted(path)
         return
+    _permitted(path)
     address = path.absolute().as_uri()
     # Without its journal, which a connection that reads it would make if it were absent.
     ours = _look(path, f"{address}?immutable=1")
@@ -269,6 +272,18 @@ def _inspect(path: Path, create: bool) -> None:
         ours = _look(path, f"{address}?mode=ro")
     if not ours and not create:
         raise StateError(f"{path}: empty; `linnet place drives --state {path} --add FILE` makes a state")
+
+
+def _permitted(path: Path) -> None:
+    """Refuse a file or a folder that this user may not read and write: SQLite calls it an error of the disk."""
+    file = path.resolve()
+    if not file.parent.is_dir():
+        raise StateError(f"{path}: there is no folder {file.parent}")
+    for mode, word in ((os.R_OK, "read"), (os.W_OK, "write")):
+        if file.exists() and not os.access(file, mode):
+            raise StateError(f"{path}: no permission to {word} it; a state is read and written")
+    if not os.access(file.parent, os.W_OK | os.X_OK):
+        raise StateError(f"{path}: no permission to write in {file.parent}; a log is kept beside a state")
 
 
 def _look(path: Path, address: str) -> bool:
