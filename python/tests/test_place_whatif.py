@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What-if, drift and rebalancing: who suffers and by what, when a profile no longer holds, and which moves help."""
 
+import math
+
 import numpy as np
 import pytest
 from linnet.place.allocate import Allocator, Settings
@@ -153,6 +155,10 @@ def test_drift() -> None:
     assert drift(stored, stored).distance == 0
     slightly = drift(stored, profile("p", 5500, 550))
     assert not slightly.left
+    for rates in ((10_000, 1000), (2500, 250)):
+        moved = drift(stored, profile("p", *rates))
+        assert moved.distance == pytest.approx(3 * math.log(2) / 7) and moved.left, "double and half"
+        assert advise([], moved) == "reprofile"
     tripled = drift(stored, profile("p", 15_000, 1500))
     assert tripled.left
     assert tripled.factor == pytest.approx(3, rel=0.01)

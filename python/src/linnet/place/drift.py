@@ -20,9 +20,9 @@ WINDOWS = 12
 """Observations that are remembered of a tenant."""
 VIOLATIONS = 3
 """Broken windows among these after which something is done: a single one is chance, as bounds are percentiles."""
-LEFT = 0.3
-"""Distance from which a profile has left the stored one. Rates and bandwidths that double or halve pass 0.29; a tenth
-more gives 0.04."""
+LEFT = 0.29
+"""Distance from which a profile has left the stored one. Rates and bandwidths, with their deviations, that double or
+halve give 3 log(2) / 7 = 0.297; a tenth more gives 0.04."""
 FLOOR = {"rate": 10.0, "bandwidth": 40_960.0, "size_bytes": 512.0, "depth": 1.0, "ratio": 0.1}
 """Differences between values below these do not count: a tenant of ten I/Os per second disturbs nobody."""
 
