@@ -29,7 +29,7 @@ struct Job<'a> {
 /// are one profile.
 ///
 /// # Errors
-/// [`Error::Job`] with section and option: a job without a rate, or an option whose effect on the load is not known; a
+/// [`Error::Job`] with section and option: a job without a rate of what it does, or an option whose effect on the load is not known; a
 /// file beyond its limits.
 pub fn declared(path: &Path, text: &str) -> Result<Vec<(String, Profile)>, Error> {
     if text.len() > FILE_BYTES_MAX {
@@ -273,21 +273,24 @@ impl Job<'_> {
                 limits[op] = by_bytes;
             }
         }
-        // fio keeps the mix: the direction that its limit slows most slows the other.
-        let mut total = f64::INFINITY;
-        for op in 0..2 {
-            if mix[op] > 0.0 && limits[op] > 0.0 {
-                total = total.min(limits[op] / mix[op]);
-            }
-        }
-        if total.is_infinite() {
-            return Err(self.refuse(
+        // fio does not keep the mix: where one direction is ahead of its limit, it issues the other.
+        match [0, 1].map(|op| mix[op] > 0.0 && limits[op] == 0.0) {
+            [false, false] => Ok([0, 1].map(|op| if mix[op] > 0.0 { limits[op] } else { 0.0 })),
+            [read, write] if (read || mix[0] == 0.0) && (write || mix[1] == 0.0) => Err(self.refuse(
                 "rate_iops",
                 "is missing: the job runs as fast as the drive allows, so the file declares no load; \
                  set rate_iops or rate, or profile a trace of the job",
-            ));
+            )),
+            [read, _] => {
+                let (free, limited) = if read { ("reads", "writes") } else { ("writes", "reads") };
+                let key = if bytes.iter().any(|&limit| limit > 0.0) { "rate" } else { "rate_iops" };
+                let problem = format!(
+                    "limits {limited} only: the job does {free} as fast as the drive allows; \
+                     set {key}=READS,WRITES, or profile a trace of the job"
+                );
+                Err(self.refuse(key, problem))
+            }
         }
-        Ok([total * mix[0], total * mix[1]])
     }
 
     /// The share of the time in which the job is active.

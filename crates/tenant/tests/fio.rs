@@ -23,14 +23,31 @@ fn options_of_global_and_of_the_job_make_the_load() {
     let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["db", "log"]);
     let (db, log) = (&found[0].1, &found[1].1);
-    // Reads limit the mix: 750 of them per second and clone bring 250 writes.
-    assert_eq!((db.group(0).rate_mean, db.group(2).rate_mean), (1500.0, 500.0));
+    // Each direction has its own limit, whatever the mix.
+    assert_eq!((db.group(0).rate_mean, db.group(2).rate_mean), (1500.0, 2000.0));
     assert_eq!((db.group(0).size_bytes_mean, db.depth(), db.random_ratio(Op::Read)), (4096.0, 32.0, 1.0));
     assert_eq!(db.depth_from, DepthFrom::Declared);
     assert_eq!(log.group(3).rate_mean, 1024.0);
     assert_eq!((log.rate(Op::Read), log.random_ratio(Op::Write), log.depth()), (0.0, 0.0, 1.0));
     // Offsets 0, 6 KiB, 12 KiB, ...: every second one is aligned.
     assert_eq!(log.group(3).unaligned_ratio, 0.5);
+}
+
+/// What fio 3.33 does with `ioengine=null`, to the whole I/O per second.
+#[test]
+fn a_mix_does_not_change_what_its_limits_give() {
+    for (options, reads, writes) in [
+        ("rw=randrw\nrwmixread=70\nrate_iops=1000", 1000.0, 1000.0),
+        ("rw=randrw\nrwmixread=90\nrate_iops=1000", 1000.0, 1000.0),
+        ("rw=randrw\nrate_iops=1k,2k", 1024.0, 2048.0),
+        ("rw=rw\nrwmixread=30\nrate_iops=100,2000", 100.0, 2000.0),
+        ("rw=randrw\nrwmixread=70\nrate=4m,8m", 1024.0, 2048.0),
+        ("rw=randrw\nrwmixread=100\nrate_iops=1000,0", 1000.0, 0.0),
+        ("rw=randrw\nrwmixread=0\nrate_iops=1000", 0.0, 1000.0),
+    ] {
+        let (_, job) = &jobs(&format!("[a]\n{options}\n"))[0];
+        assert_eq!((job.rate(Op::Read), job.rate(Op::Write)), (reads, writes), "{options}");
+    }
 }
 
 #[test]
@@ -62,6 +79,14 @@ fn the_papers_unaligned_offsets() {
 fn what_declares_no_load_is_refused_with_its_place() {
     for (text, words) in [
         ("[a]\nrw=read\n", vec!["a.fio", "[a] rate_iops", "is missing"]),
+        ("[a]\nrw=randrw\n", vec!["[a] rate_iops", "is missing"]),
+        (
+            "[a]\nrw=randrw\nrate_iops=1000,\n",
+            vec!["a.fio", "[a] rate_iops", "limits reads only", "rate_iops=READS,WRITES"],
+        ),
+        ("[a]\nrw=rw\nrate_iops=,1000\n", vec!["[a] rate_iops", "limits writes only", "rate_iops=READS,WRITES"]),
+        ("[a]\nrw=rw\nrate=1m,0\n", vec!["[a] rate", "limits reads only", "rate=READS,WRITES"]),
+        ("[a]\nrw=randwrite\nrate_iops=1000,\n", vec!["[a] rate_iops", "is missing"]),
         ("rw=read\n[a]\n", vec!["line 1", "first section"]),
         ("[a\n", vec!["line 1", "not a section"]),
         ("[global]\nrw=read\n", vec!["no job"]),
