@@ -29,8 +29,8 @@ struct Job<'a> {
 /// are one profile.
 ///
 /// # Errors
-/// [`Error::Job`] with section and option: a job without a rate of what it does, or an option whose effect on the load is not known; a
-/// file beyond its limits.
+/// [`Error::Job`] with section and option: a job without a rate of what it does, or an option whose effect on the load
+/// is not known; a file beyond its limits.
 pub fn declared(path: &Path, text: &str) -> Result<Vec<(String, Profile)>, Error> {
     if text.len() > FILE_BYTES_MAX {
         return Err(refuse(path, "the file".into(), format!("is longer than {FILE_BYTES_MAX} bytes")));
@@ -268,6 +268,8 @@ impl Job<'_> {
         let mut limits = self.pair("rate_iops", 0.0, Unit::Count)?;
         let bytes = self.pair("rate", 0.0, Unit::Bytes)?;
         for op in 0..2 {
+            // fio counts bytes: rate_iops times the smallest size.
+            limits[op] *= sizes[op][0] as f64 / size(op);
             let by_bytes = bytes[op] / size(op);
             if by_bytes > 0.0 && (limits[op] == 0.0 || by_bytes < limits[op]) {
                 limits[op] = by_bytes;

@@ -63,9 +63,13 @@ fn pauses_make_a_deviation() {
 #[test]
 fn sizes_of_a_range_fall_into_both_classes() {
     let (_, job) = &jobs("[a]\nrw=randread\nbsrange=2k-8k\nrate_iops=400\n")[0];
-    // 2, 4, 6 and 8 KiB: two are multiples of the page.
-    assert_eq!((job.group(0).rate_mean, job.group(0).size_bytes_mean), (200.0, 6144.0));
-    assert_eq!((job.group(1).rate_mean, job.group(1).size_bytes_mean), (200.0, 4096.0));
+    // 2, 4, 6 and 8 KiB: two are multiples of the page. fio lets 400 times 2 KiB pass in a second, 160 I/Os of 5 KiB.
+    assert_eq!((job.group(0).rate_mean, job.group(0).size_bytes_mean), (80.0, 6144.0));
+    assert_eq!((job.group(1).rate_mean, job.group(1).size_bytes_mean), (80.0, 4096.0));
+    let (_, job) = &jobs("[a]\nrw=randrw\nbsrange=2k-8k,8k-32k\nrate_iops=400\n")[0];
+    assert_eq!((job.rate(Op::Read), job.rate(Op::Write)), (160.0, 160.0));
+    let (_, job) = &jobs("[a]\nrw=randrw\nbs=4k,16k\nrate_iops=400\n")[0];
+    assert_eq!((job.rate(Op::Read), job.rate(Op::Write)), (400.0, 400.0));
 }
 
 #[test]
