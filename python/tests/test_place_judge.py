@@ -42,7 +42,9 @@ def judged(rows: Observations, split: str, model: str, minutes: int = 0, seeds: 
     return row
 
 
-@pytest.mark.parametrize(("split", "label"), [("unseen-load", "cell"), ("unseen-model-load", "model_load"), ("unseen-drive", "model")])
+@pytest.mark.parametrize(
+    ("split", "label"), [("unseen-load", "cell"), ("unseen-model-load", "model_load"), ("unseen-drive", "model")]
+)
 def test_no_group_is_on_both_sides(drives: Observations, split: str, label: str) -> None:
     tried = []
     for fold in folds(split, drives, 42):

@@ -113,8 +113,8 @@ def against(split: str, train: Observations, tried: Observations, seed: int) -> 
     """Folds when other data train: those rows train, all of ``tried`` are tried.
 
     Training rows that would answer the question in advance are left out: of the same cell or load of a drive model, of
-    the same drive model or mix, or of more neighbours. Loads of drives that the training data lack are tried fold by fold, with
-    the drives' other loads; many neighbours of a mix and scheduler that they lack, with its runs of few.
+    the same drive model or mix, or of more neighbours. Loads of drives that the training data lack are tried fold by
+    fold, with the drives' other loads; many neighbours of a mix and scheduler that they lack, with its runs of few.
     """
     if shuffles(split):
         label = "cell" if split == "random" else _label(split, tried)
