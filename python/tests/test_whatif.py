@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,21 @@ import pytest
 from conftest import device_trace
 from linnet import Trace, write_trace
 from linnet.experiment import Setup
-from linnet.whatif import DEPLOY, FITTED, ORACLE, apart, closest_preset, conclude, doubts, interval, rank, score, weigh
+from linnet.learning import FitSettings, fit
+from linnet.whatif import (
+    DEPLOY,
+    FITTED,
+    ORACLE,
+    apart,
+    closest_preset,
+    conclude,
+    doubts,
+    interval,
+    rank,
+    score,
+    uncopied,
+    weigh,
+)
 
 BASE = {"mean_us": 100.0, "p99_us": 1000.0, "p999_us": 4000.0, "extra_io_share": 0.0}
 
@@ -79,7 +95,7 @@ def test_one_seed_has_no_interval() -> None:
     one = [{name: row | {"seed": 0} for name, row in cell.items()} for cell in made]
     _, text, found = told(one)
     assert found["low95"] is None and found["model_high95"] is None and json.dumps(found, allow_nan=False)
-    assert "beats" not in told(one)[0] and "nan" not in text and "inf" not in text
+    assert "beats" not in told(one)[0] and not {"nan", "inf"} & set(re.findall(r"\w+", text))
 
 
 def test_the_rival_without_a_model_is_recommended_where_the_model_adds_nothing() -> None:
@@ -92,6 +108,53 @@ def test_the_rival_without_a_model_is_recommended_where_the_model_adds_nothing()
 def test_the_least_effort_wins_among_equals() -> None:
     headline, _, found = told(cells(ewma_hedged=0.60, ewma_inflight=0.605, linnet_best=0.59))
     assert found["policy"] == "ewma-inflight" and found["place"] == "dm target" and "simple" in headline
+
+
+def test_the_hedge_of_the_target_is_less_effort_than_other_software() -> None:
+    found = told(cells(ewma_hedged=0.60, md_raid1=0.60, hedge_p95=0.60, linnet_best=0.59))[2]
+    assert found["policy"] == "ewma-hedged" and found["place"] == "dm target" and "--hedge" in found["command"]
+
+
+@pytest.fixture(scope="module")
+def drive_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    (fitted,) = fit([device_trace(1, reads=3000)], settings=FitSettings(epochs=1))
+    path = tmp_path_factory.mktemp("models") / "drive.linnet"
+    path.write_bytes(fitted.model.to_bytes())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("policy", "arguments"),
+    [
+        ("shortest-queue", "2 policy shortest-queue"),
+        ("ewma-inflight", "2 policy ewma-inflight"),
+        ("ewma-hedged", "4 policy ewma-inflight hedge 2"),
+        ("trees-only", "4 policy linnet-best model drive.linnet"),
+        ("linnet-best", "6 policy linnet-best model drive.linnet hedge 2"),
+    ],
+)
+def test_the_target_takes_what_is_recommended(
+    linnet: Callable[..., Any], drive_model: Path, policy: str, arguments: str
+) -> None:
+    way = DEPLOY[policy]
+    assert way.place == "dm target" and ("linnet fit" in way.command) == ("model" in arguments)
+    _, words = way.command.replace("drive.linnet", str(drive_model)).split("linnet dm create VOLUME DRIVE... ")
+    dry = linnet("dm", "create", "vol", "/dev/null", "/dev/zero", *shlex.split(words), "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    assert dry.stdout.splitlines()[-1].endswith(f' {arguments}"')
+
+
+def test_reads_that_the_target_does_not_hedge_are_named() -> None:
+    sizes = np.array([4096, 65_536, 69_632, 131_072, 1 << 20], np.uint32)
+    op = np.array([0, 0, 0, 0, 1], np.uint8)
+    zeros = np.zeros(5, np.uint32)
+    wide = zeros.astype(np.uint64)
+    trace = Trace.from_columns("sizes", np.arange(5, dtype=np.uint64), op, wide, sizes, zeros, wide + 100_000)
+    small = device_trace(reads=10)
+    hedged, plain = ({"command": DEPLOY[name].command} for name in ("ewma-hedged", "ewma-inflight"))
+    (note,) = uncopied([trace], hedged)
+    assert note.startswith("2 of 4 reads are larger than 64 KiB")
+    assert not uncopied([trace], plain) and not uncopied([trace], {"command": None}) and not uncopied([small], hedged)
 
 
 def test_the_model_is_recommended_where_it_beats_every_rule() -> None:

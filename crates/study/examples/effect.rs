@@ -9,8 +9,8 @@
 //! ms at which the state of a drive expires (10); the reads of a chunk whose p99 is reported separately (6,700: a GC
 //! cycle, and one measurement of the machine); and the us that each answer takes longer (0; the machine itself adds 6).
 //! Every drive gets writes at random offsets, and one stream reads, with the first drive as its primary. Times are
-//! those of the slowed world, like those of the model file. The kernel sends no hedges, so `linnet-best` is shown both
-//! without them and with those of the array. A revoke costs 15 us, as in `linnet compare`.
+//! those of the slowed world, like those of the model file. The target is set to send no hedges, so `linnet-best` is
+//! shown both without them and with those of the array. A revoke costs 15 us, as in `linnet compare`.
 
 use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;

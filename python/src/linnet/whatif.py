@@ -17,6 +17,7 @@ import numpy as np
 
 from linnet import _moved
 from linnet._native import Array, Error, Trace, presets
+from linnet.dm.table import HEDGE_KIB_MAX
 from linnet.experiment import LEARNED, ORACLE, Experiment, Outcome, Setup, borrowings, overview, spread
 from linnet.progress import Progress
 
@@ -47,15 +48,20 @@ class Way(NamedTuple):
     """How a policy is deployed."""
 
     place: str
-    """``dm target``, ``library`` or ``your software``."""
+    """``dm target`` or ``your software``."""
     command: str
 
 
 DEPLOY = {
     "shortest-queue": Way("dm target", "linnet dm create VOLUME DRIVE... --policy shortest-queue"),
     "ewma-inflight": Way("dm target", "linnet dm create VOLUME DRIVE... --policy ewma-inflight"),
+    "ewma-hedged": Way("dm target", "linnet dm create VOLUME DRIVE... --policy ewma-inflight --hedge 2"),
     "trees-only": Way(
         "dm target", "linnet fit -t LOG -o drive.linnet && linnet dm create VOLUME DRIVE... --model drive.linnet"
+    ),
+    "linnet-best": Way(
+        "dm target",
+        "linnet fit -t LOG -o drive.linnet && linnet dm create VOLUME DRIVE... --model drive.linnet --hedge 2",
     ),
     "md-raid1": Way("your software", "mdadm --create /dev/md0 --level=1 --raid-devices=N DRIVE..."),
     "dynamic-snitch": Way(
@@ -64,13 +70,9 @@ DEPLOY = {
     "hedge-p95": Way(
         "your software", "a second read after the 95th percentile: speculative_retry = '95p', gRPC hedgingPolicy"
     ),
-    "ewma-hedged": Way("library", "core/decide.h in your program: policy LINNET_EWMA_INFLIGHT, linnet_hedge_ask"),
-    "linnet-best": Way(
-        "library",
-        "linnet fit -t LOG -o drive.linnet; core/decide.h in your program: policy LINNET_BEST, linnet_hedge_ask",
-    ),
 }
-"""What can be deployed, the least effort first. The dm target sends nothing twice: its best is ``trees-only``."""
+"""What can be deployed, the least effort first. The dm target sends second copies only where ``--hedge`` asks for them:
+its policy ``linnet-best`` without them is ``trees-only``."""
 SHORTLIST = ("baseline", *DEPLOY, ORACLE)
 
 
@@ -141,6 +143,7 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
     doubt = doubts(setup, factor, reads, cells)
     by_share = [row["gain_over_simple"] for row in summary]
     headline, text, recommendation = conclude(ranked, cells, by_share, setup, doubt)
+    notes += uncopied(traces, recommendation)
     return Verdict(headline, text, notes, [(central, outcomes)], summary, recommendation, ranked)
 
 
@@ -305,6 +308,21 @@ def doubts(setup: Setup, factor: float | None, reads: int, cells: Sequence[Rows]
     if len({cell["baseline"]["seed"] for cell in cells}) < SEEDS:
         found.append("few seeds were run")
     return found
+
+
+def uncopied(traces: Sequence[Trace], recommendation: dict[str, Any]) -> list[str]:
+    """A note if the dm target sends no second copy of reads of which the modelled array does, as they are too large."""
+    if "--hedge" not in (recommendation["command"] or ""):
+        return []
+    columns = [trace.columns() for trace in traces]
+    sizes = np.concatenate([one["size_bytes"][one["op"] == 0] for one in columns])
+    large = int((sizes > HEDGE_KIB_MAX << 10).sum())
+    if not large:
+        return []
+    return [
+        f"{large:,} of {len(sizes):,} reads are larger than {HEDGE_KIB_MAX} KiB: the dm target sends no second copy of "
+        "them, the modelled array does"
+    ]
 
 
 def conclude(

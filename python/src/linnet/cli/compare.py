@@ -246,8 +246,8 @@ def whatif_command(
     """Show what each policy would do to your read tail, and whether Linnet is worth installing. Touches no device.
 
     Mean, p99, p99.9 and the reads that are sent twice count alike. Only what you can deploy is recommended: the
-    device-mapper target, the library, or a setting of your own software. Drives are those of a preset that was fitted
-    to a recorded one, unless you name another. Writes go where the traces have them.
+    device-mapper target or a setting of your own software. Drives are those of a preset that was fitted to a recorded
+    one, unless you name another. Writes go where the traces have them.
 
     Example: [bold]linnet whatif sdb.blkparse.txt.zst[/]
     """

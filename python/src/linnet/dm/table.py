@@ -12,6 +12,8 @@ from linnet.dm import DmError
 POLICIES = tuple(kernel_policies())
 REPLICAS_MAX = 8
 HEDGE_MAX = 50
+HEDGE_KIB_MAX = 64
+"""The largest read that the target hedges: its parameter ``hedge_kib`` only lowers it."""
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 DEVICE_PATH = re.compile(r"/[A-Za-z0-9/._:+@=,#%~-]+")
 MIRROR_GONE = (
