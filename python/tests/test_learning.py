@@ -30,6 +30,25 @@ def test_no_latencies_are_an_error_that_says_so() -> None:
         inflection_point([np.array([], np.uint64)])
 
 
+@pytest.mark.parametrize("wrong", [-1, -5.0, float("nan"), float("inf"), 100_000.5, 2.0**64, 1e30])
+def test_latencies_that_an_integer_cannot_hold_are_refused(wrong: float) -> None:
+    good = device_trace().read_latencies()
+    bad = good.astype(np.int64 if isinstance(wrong, int) else np.float64)
+    bad[7] = wrong
+    with pytest.raises(ValueError, match=r"latencies of device 1: .* at index 7 .* whole number of ns"):
+        inflection_point([good, bad])
+
+
+def test_latencies_of_any_numeric_type_give_the_same_point() -> None:
+    good = device_trace().read_latencies()
+    point = inflection_point([good])[:2]
+    for same in (good.astype(np.int64), good.astype(np.float64), good.tolist()):
+        assert inflection_point([same])[:2] == point
+    for kind in (str, complex, object, "m8[ns]"):
+        with pytest.raises(TypeError, match="latencies of device 0: an array of"):
+            inflection_point([good.astype(kind)])
+
+
 def test_fit_learns_busy_episodes_and_the_model_survives_its_file(tmp_path) -> None:
     fitted = fit([device_trace(0)], seed=3, unbiased=True)[0]
     result = fitted.report["biased"]

@@ -44,11 +44,27 @@ def inflection_point(
 
     ``latencies_ns_per_device`` holds one array of read latencies in ns for each device. A million simulated reads draw
     from them; a read above the candidate is revoked and drawn again from another random device. With one device the
-    replicas draw from its own distribution. Raises :class:`linnet.LearnError` for no or too few latencies.
+    replicas draw from its own distribution. Raises :class:`linnet.LearnError` for no or too few latencies, and
+    :class:`ValueError` for one that is no whole number of 64 bits: negative, a fraction, not finite.
     """
-    columns = [np.ascontiguousarray(x, dtype=np.uint64) for x in latencies_ns_per_device]
+    columns = [whole_ns(x, f"latencies of device {i}") for i, x in enumerate(latencies_ns_per_device)]
     percentile, latency_ns, boost = _native.inflection_point(columns, device, replicas, seed, failover_ns)
     return InflectionPoint(percentile, latency_ns, boost)
+
+
+def whole_ns(values: ArrayLike, name: str) -> NDArray[np.uint64]:
+    """Times in ns as integers; what a conversion would change is refused."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"{name}: an array of {given.dtype} where numbers of ns are needed")
+    fits = given >= 0
+    if given.dtype.kind == "f":
+        # NaN compares as false.
+        fits &= (given.astype(np.float64) < 2.0**64) & (given == np.floor(given))
+    if not fits.all():
+        at = int(np.flatnonzero(~fits)[0])
+        raise ValueError(f"{name}: {given.flat[at]} at index {at} is no whole number of ns from 0 to 2^64 - 1")
+    return np.ascontiguousarray(given, dtype=np.uint64)
 
 
 @dataclass(frozen=True)
