@@ -229,6 +229,53 @@ def test_what_cannot_be_written_is_refused_before_the_work(linnet, tmp_path: Pat
     assert {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("fit -t IN -o OUT", "--trace"),
+        ("fit -t other.csv -t IN -o OUT", "--trace"),
+        ("fit -t other.csv --preset IN -o OUT", "--preset"),
+        ("compare -t IN --report OUT", "--trace"),
+        ("compare -w az-c --preset sata,IN,sata --report OUT", "--preset"),
+        ("whatif other.csv IN --report OUT", "traces"),
+        ("ssd explain -w IN --picture OUT", "--workload"),
+        ("ssd precondition --params IN -o OUT", "--params"),
+        ("ssd calibrate IN -o OUT", "result"),
+        ("ssd calibrate other.json -o OUT --report IN", "--report"),
+        ("place label -t IN -o OUT", "--trace"),
+        ("place label --cache IN -o OUT", "--cache"),
+        ("place fit data -o OUT --cache IN", "--cache"),
+        ("place whatif dump --state IN --picture OUT", "--state"),
+        ("study drift -t IN --figure OUT", "--trace"),
+    ],
+)
+def test_an_input_is_not_written_over(linnet, tmp_path: Path, command: str, option: str) -> None:
+    """By its own name or by a link: the recording may be the only one."""
+    target = tmp_path / "only.toml"
+    target.write_text("the only copy")
+    for name in ("only.toml", "link.toml"):
+        if name == "link.toml":
+            (tmp_path / name).symlink_to(target)
+        found = {"IN": target, "OUT": tmp_path / name}
+        done = linnet(*(str(found.get(word, word)).replace("IN", str(target)) for word in command.split()))
+        assert done.returncode == 2, done.stderr
+        said = "".join(letter for letter in done.stderr if letter.isprintable() and letter not in "│ ")
+        assert f"isthefileof{option}too,whichwouldbelost" in said, done.stderr
+    assert target.read_text() == "the only copy"
+
+
+def test_a_trace_and_an_earlier_result_are_written_over(linnet, file: Path, tmp_path: Path) -> None:
+    before = Trace.read(file).stat()
+    assert linnet("trace", "convert", file, "-o", file).returncode == 0
+    assert Trace.read(file).stat() == before
+    for _ in range(2):
+        done = linnet("fit", "-t", file, "-o", tmp_path / "sata", "--preset", "sata", "--epochs", 1)
+        assert done.returncode == 0, done.stderr
+    # A device keeps nothing.
+    done = linnet("fit", "-t", "/dev/null", "-o", "/dev/null")
+    assert done.returncode == 1 and "no I/O" in done.stderr
+
+
 def test_a_check_of_a_target_changes_nothing(tmp_path: Path) -> None:
     """Neither a file nor its directory, and it does not wait for the reader of a pipe."""
     target, pipe, link = tmp_path / "a", tmp_path / "pipe", tmp_path / "link"

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import importlib
 import inspect
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from linnet.cli.commands import COMMANDS
-from linnet.cli.output import Escaping
+from linnet.cli.output import Escaping, destination
 
 
 class Listed(TyperCommand):
@@ -48,7 +49,8 @@ class Listed(TyperCommand):
 
 
 class Checked(TyperCommand):
-    """A command that refuses words which no command can use: an empty path, and text that is no UTF-8.
+    """A command that refuses words which no command can use: an empty path, and text that is no UTF-8. And it refuses
+    to write a file over one that it reads.
 
     ``Path("")`` would be the current directory. Names of files are bytes; all other text is UTF-8 to the engine and in
     what is written.
@@ -60,6 +62,7 @@ class Checked(TyperCommand):
             given, _, _ = self.make_parser(ctx).parse_args([*args])
             hints = get_type_hints(inspect.unwrap(self.callback)) if self.callback else {}
             parameters: list[Any] = self.get_params(ctx)
+            files: list[tuple[Any, str]] = []
             for parameter in parameters:
                 is_path = _mentions(hints.get(str(parameter.name)), Path)
                 for word in _words(given.get(str(parameter.name))):
@@ -67,7 +70,28 @@ class Checked(TyperCommand):
                         raise typer.BadParameter("the path is empty", ctx, parameter)
                     if not is_path and not _is_utf8(word):
                         raise typer.BadParameter(f"{word!r} is not UTF-8", ctx, parameter)
+                    if is_path:
+                        files.append((parameter, word))
+                    elif parameter.name == "preset":
+                        files += [(parameter, name) for name in word.split(",") if name.endswith(".toml")]
+            _refuse_inputs(ctx, files)
         return super().parse_args(ctx, args)
+
+
+def _refuse_inputs(ctx: Any, files: list[tuple[Any, str]]) -> None:
+    """Refuse an output that is another parameter's file, by whatever name: its content would be lost.
+
+    Outputs are the options of :func:`destination`. Those for traces have callbacks of their own: a trace may be written
+    in the place of the one that it is made from.
+    """
+    for output, word in files:
+        if output.callback is None or inspect.unwrap(output.callback) is not destination or word == "-":
+            continue
+        for other, name in files:
+            # What is no regular file, such as a terminal, keeps nothing.
+            if other is not output and os.path.isfile(word) and os.path.isfile(name) and os.path.samefile(word, name):
+                text = f"{word} is the file of {other.opts[0]} too, which would be lost; write another"
+                raise typer.BadParameter(text, ctx, output)
 
 
 def _words(value: Any) -> list[str]:
