@@ -7,6 +7,8 @@ import struct
 import threading
 import time
 from contextlib import suppress
+from errno import EIO
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -81,8 +83,9 @@ def test_a_replay_with_a_model_runs_what_the_model_has(made: Trace) -> None:
         check_replay_policy(policy, [fitted.model], 1)
 
 
-def refusing(listener: socket.socket) -> None:
-    """An NBD server of one export, which answers every request with EIO."""
+def serving(listener: socket.socket, error: int, requests: int | None = None) -> None:
+    """An NBD server of one export and connection, which ends every request with this error, 0 for none. It closes the
+    connection after so many requests."""
     peer, _ = listener.accept()
     with peer:
         peer.sendall(b"NBDMAGIC" + b"IHAVEOPT" + struct.pack(">H", 3))
@@ -100,12 +103,13 @@ def refusing(listener: socket.socket) -> None:
         reply = struct.pack(">QI", 0x3E889045565A9, 7)
         peer.sendall(reply + struct.pack(">IIHQH", 3, 12, 0, 1 << 30, 1) + reply + struct.pack(">II", 1, 0))
         with suppress(EOFError, OSError):
-            while True:
+            for _ in count() if requests is None else range(requests):
                 _, _, command, cookie, _, size = struct.unpack(">IHHQQI", take(28))
                 if command == 2:
                     return
                 take(size if command == 1 else 0)
-                peer.sendall(struct.pack(">IIQ", 0x67446698, 5, cookie))
+                data = bytes(size if command == 0 and not error else 0)
+                peer.sendall(struct.pack(">IIQ", 0x67446698, error, cookie) + data)
 
 
 def test_reads_without_an_answer_are_told_and_counted_at_the_tail(linnet, tmp_path: Path) -> None:
@@ -114,7 +118,7 @@ def test_reads_without_an_answer_are_told_and_counted_at_the_tail(linnet, tmp_pa
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "sock"))
         listener.listen()
-        thread = threading.Thread(target=refusing, args=(listener,))
+        thread = threading.Thread(target=serving, args=(listener, EIO))
         thread.start()
         uri = f"nbd+unix:///a?socket={tmp_path}/sock"
         done = linnet("replay", "-t", where, "-u", uri, "--overwrite", "--json")
@@ -125,3 +129,37 @@ def test_reads_without_an_answer_are_told_and_counted_at_the_tail(linnet, tmp_pa
     assert row["p50_us"] >= 1_000_000, "the time limit of a read"
     assert row["false_revoke"] is None and row["writes"] == "all"
     assert "7 of 7 reads and 3 writes failed" in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_a_closed_connection_keeps_the_rows_of_the_policies_before_it(linnet, tmp_path: Path, words: list[str]) -> None:
+    where = tmp_path / "t.parquet"
+    load(10).write(where)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "sock"))
+        listener.listen()
+
+        def serve() -> None:
+            serving(listener, 0)
+            serving(listener, 0, requests=3)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        uri = f"nbd+unix:///a?socket={tmp_path}/sock"
+        policies = "baseline,shortest-queue,ewma-inflight"
+        done = linnet("replay", "-t", where, "-u", uri, "--overwrite", "--policy", policies, *words)
+        thread.join(60)
+    assert done.returncode == 1
+    assert done.stderr.startswith("linnet: shortest-queue: device 0: ") and done.stderr.count("\n") == 1
+    if words:
+        (row,) = json.loads(done.stdout)["rows"]
+        assert (row["policy"], row["reads"], row["reads_failed"]) == ("baseline", 7, 0)
+    else:
+        assert "baseline" in done.stdout and "shortest-queue" not in done.stdout
+
+
+def test_a_replay_without_a_drive_prints_no_rows(linnet, tmp_path: Path) -> None:
+    where = tmp_path / "t.parquet"
+    load(10).write(where)
+    done = linnet("replay", "-t", where, "-u", f"nbd+unix:///a?socket={tmp_path}/none", "--overwrite", "--json")
+    assert (done.returncode, done.stdout) == (1, "") and done.stderr.startswith("linnet: baseline: nbd+unix:")

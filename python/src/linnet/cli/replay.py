@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from linnet import _native
-from linnet._native import Model, Trace
+from linnet._native import DeviceError, Model, Trace
 from linnet.cli.options import AsJson, Format, Lenient, Seed, Traces, Writes, WritesTo, load_all, parse_policies
 from linnet.cli.output import Bars, print_json, table, warn
 from linnet.experiment import spread
@@ -49,6 +49,9 @@ def replay_command(
     drives with `linnet ssd serve` and the same --time-scale. Policies run one after the other, each on the drives as
     the one before left them.
 
+    A connection that closes ends the replay, with exit status 1: the policy that ran has no row, and none follows it.
+    What was measured under those before it is shown.
+
     Example: [bold]linnet replay -t a.csv -u 'nbd+unix:///drive0?socket=drives.sock' --policy baseline --overwrite[/]
     """
     chosen = parse_policies(policy or ["baseline"])
@@ -60,7 +63,8 @@ def replay_command(
     with Bars() as bars:
         streams = spread(load_all(trace, format, bars, lenient=lenient), len(uri))
         refuse_writes(streams, overwrite)
-        rows = []
+        rows: list[dict[str, Any]] = []
+        ended: DeviceError | None = None
         for name in chosen:
             step = bars.stage(f"replaying under {name}", sum(len(s) for s in streams))
 
@@ -68,9 +72,13 @@ def replay_command(
                 step(done)  # type: ignore[operator]
                 return True
 
-            run, late, (folded, cut) = _native.replay(
-                list(uri), streams, name, models, time_scale, writes is Writes.all, seed, count
-            )
+            try:
+                run, late, (folded, cut) = _native.replay(
+                    list(uri), streams, name, models, time_scale, writes is Writes.all, seed, count
+                )
+            except DeviceError as error:
+                ended = DeviceError(f"{name}: {error}")
+                break
             lateness = {"late_us_p50": late[len(late) // 2] / 1000, "late_us_p99": late[len(late) * 99 // 100] / 1000}
             counts = run.counters()
             rows.append(
@@ -81,10 +89,13 @@ def replay_command(
                 | (lateness if late else {})
             )
     failed = told_failures(rows)
-    if json:
+    # What took hours to measure is not lost with the drives.
+    if rows and json:
         print_json({"rows": rows, "seed": seed})
-    else:
+    elif rows:
         show(rows, len(uri))
+    if ended:
+        raise ended
     if failed:
         raise typer.Exit(1)
 
