@@ -3,30 +3,31 @@
 
 from __future__ import annotations
 
-import atexit
-import errno
-import gc
-import io
-import os
-import select
-import signal
-import sys
-from contextlib import suppress
-from types import FrameType
-from typing import TYPE_CHECKING
+from linnet.signals import INTERRUPTED, SAID, ended_at_once
 
-import typer
+with ended_at_once():
+    import atexit
+    import errno
+    import gc
+    import io
+    import os
+    import select
+    import signal
+    import sys
+    from contextlib import suppress
+    from types import FrameType
+    from typing import TYPE_CHECKING
 
-from linnet._native import Error, Panic, __commit__, __version__, record_room
-from linnet.cli.lazy import Root
-from linnet.cli.output import console, fail
-from linnet.extras import MissingExtra
+    import typer
+
+    from linnet._native import Error, Panic, __commit__, __version__, record_room
+    from linnet.cli.lazy import Root
+    from linnet.cli.output import console, fail
+    from linnet.extras import MissingExtra
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
-INTERRUPTED = 130
-"""Status after Ctrl-C, as shells count it."""
 TERMINATED = 143
 """Status after SIGTERM."""
 STANDARD_OUTPUT = 1
@@ -122,9 +123,8 @@ def _run() -> None:
         raise
 
 
-def main() -> None:
-    """Run the command line; every failure is one line on standard error and a non-zero status."""
-    status: object = 0
+def _prepare() -> None:
+    """What holds for every command."""
     # What is imported stays until the end, so no collection need walk it, least of all the one at exit.
     gc.freeze()
     atexit.register(gc.freeze)
@@ -134,7 +134,13 @@ def main() -> None:
     # A name that the terminal's encoding lacks is no reason to lose a result.
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def main() -> None:
+    """Run the command line; every failure is one line on standard error and a non-zero status."""
+    status: object = 0
     try:
+        _prepare()
         _run()
     except SystemExit as end:
         status = end.code
@@ -142,7 +148,11 @@ def main() -> None:
         if isinstance(end.__context__, BrokenPipeError):
             status = 0
         elif status in (INTERRUPTED, TERMINATED):
-            fail("interrupted; no incomplete file was left")
+            fail(SAID)
+    except KeyboardInterrupt:
+        # Typer makes an exit of it only once a command is found.
+        fail(SAID)
+        status = INTERRUPTED
     except BrokenPipeError:
         status = 0
     except Panic as error:

@@ -20,11 +20,10 @@ from linnet import _native
 from linnet._native import Error
 from linnet.cli.options import AsJson
 from linnet.cli.output import console, fail, print_json, table, warn
-from linnet.signals import ends
+from linnet.signals import INTERRUPTED, ends
 
 FINDINGS = 1
 UNABLE = 2
-INTERRUPTED = 130
 
 Once = Annotated[
     bool, typer.Option("--once", help="One round of decisions; their values stay until `linnet tune restore`.")
