@@ -251,7 +251,7 @@ def told_better(report: dict[str, Any]) -> dict[str, bool | None]:
         figures = report[key]
         better = found[kind] = is_better_than_base_rate(figures)
         if better is None:
-            warn(f"{kind}: the held-out reads are all fast, or all slow, so they do not show what the {what} is worth")
+            warn(f"{kind}: the held-out reads are all fast, or all slow, so they say nothing of the {what}")
         elif not better:
             warn(
                 f"{kind}: on the held-out part the {what} did no better than one answer for all reads: ROC-AUC "
