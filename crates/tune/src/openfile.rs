@@ -123,10 +123,10 @@ pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -
         return Ok(outcome);
     }
     let device_kib = host.number(knob)?;
-    let mut noted = Vec::new();
+    let (mut noted, mut starts) = (Vec::new(), HashMap::new());
     for Change { descriptor, kib } in changes {
         let Descriptor { process, fd, file, value_kib, .. } = *descriptor;
-        let Some(started) = process_started(host, process) else {
+        let Some(started) = *starts.entry(process).or_insert_with(|| process_started(host, process)) else {
             outcome.gone += 1;
             continue;
         };
