@@ -22,6 +22,16 @@ md_array() {
 	md_idle
 }
 md_idle() { comes_to "md's work" idle cat "$MD/sync_action"; comes_to "the resync" none cat "$MD/resync_start"; }
+# take_out K: removes leg K from the array. md lets go of a member that has failed a moment later: until then it is busy, for
+# longer on a slow machine.
+take_out() {
+	local try
+	for try in {1..300}; do
+		if mdadm --remove "$ARRAY" "/dev/mapper/leg$1" || [ ! -e "$MD/dev-$(leg_name "$1")" ]; then return; fi
+		sleep 0.1
+	done
+	fail "leg $1 stays in the array"
+}
 member_offset() { cat "$MD/dev-$(leg_name "$1")/offset"; }
 member_state() { cat "$MD/dev-$(leg_name "$1")/state"; }
 # md_volume NAME N [ARGUMENT...]: the volume above the array.

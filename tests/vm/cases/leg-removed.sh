@@ -40,7 +40,7 @@ expect "the other leg" "$(status vol trust 0)" trusted
 say "another device gets the number of the leg that is gone"
 number() { dmsetup info -c --noheadings -o major,minor "$1"; }
 of_leg=$(number leg1)
-mdadm "$ARRAY" --remove "/dev/$(leg_name 1)"
+take_out 1
 dmsetup remove leg1
 dmsetup create other --table "0 $LEG_SECTORS linnet-leg $(drive 3) 0"
 expect "its number" "$(number other)" "$of_leg"

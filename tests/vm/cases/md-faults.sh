@@ -37,16 +37,7 @@ recovered() {
 	dmsetup status vol
 	fail "legs stay untrusted"
 }
-readd() { mdadm --remove $ARRAY "/dev/mapper/leg$1" || true; mdadm "${2:---re-add}" $ARRAY "/dev/mapper/leg$1" || mdadm --add $ARRAY "/dev/mapper/leg$1"; }
-# md lets go of a member that has failed a moment later: until then it is busy, for longer on a slow machine.
-take_out() {
-	local try
-	for try in {1..100}; do
-		if mdadm --remove $ARRAY "/dev/mapper/leg$1"; then return; fi
-		sleep 0.1
-	done
-	fail "leg $1 stays in the array"
-}
+readd() { take_out "$1"; mdadm "${2:---re-add}" $ARRAY "/dev/mapper/leg$1" || mdadm --add $ARRAY "/dev/mapper/leg$1"; }
 
 for N in 2 3; do
 	say "$N legs"
