@@ -55,7 +55,7 @@ pub(crate) struct Input {
     pub meter: Arc<AtomicU64>,
     /// Size of the file as stored.
     pub total_bytes: u64,
-    /// It can be read once, from its begin.
+    /// It can be read only once, from its beginning.
     pub is_pipe: bool,
     reader: Box<dyn Read + Send>,
     buffer: Vec<u8>,

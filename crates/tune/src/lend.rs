@@ -48,6 +48,23 @@ pub(crate) fn duplicate((process, fd): At, inode: u64) -> rustix::io::Result<Opt
     Ok((stat.st_ino == inode).then_some((copy, stat.st_dev)))
 }
 
+/// Holds an open file that is to have `kib`, and gives the device that stat tells of it. One that is closed leaves the
+/// journal.
+pub(crate) fn hold(at: At, inode: u64, kib: u32, journal: &mut Journal, outcome: &mut Outcome) -> Option<(Held, u64)> {
+    match duplicate(at, inode) {
+        Ok(Some((copy, dev))) => return Some((Held { at, kib, copy, got_kib: None }, dev)),
+        Ok(None) => {
+            outcome.gone += 1;
+            journal.files.remove(at);
+        }
+        Err(error) => {
+            outcome.refused.push(format!("process {}, descriptor {}: {error}", at.0, at.1));
+            outcome.unset.push(at);
+        }
+    }
+    None
+}
+
 /// A device whose value is lent to files. Meanwhile a crash must find it in the journal.
 pub(crate) struct Lent<'a> {
     knob: &'a str,
@@ -56,14 +73,14 @@ pub(crate) struct Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
-    /// Notes the values that the device will have.
+    /// Notes the values that the device will have, which has `base` now.
     pub(crate) fn begin(
-        host: &Host,
         knob: &'a str,
+        base: u32,
         values: impl Iterator<Item = u32>,
         journal: &mut Journal,
     ) -> Result<Lent<'a>> {
-        let (base, standing) = (host.number(knob)?, journal.devices.clone());
+        let standing = journal.devices.clone();
         for kib in values {
             journal.note_device(knob, base, kib);
         }

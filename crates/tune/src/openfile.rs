@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags, fstat, open};
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::journal::{At, FileEntry, Journal, process_started};
-use crate::lend::{HELD_MAX, Held, Lent, advise, duplicate};
+use crate::lend::{HELD_MAX, Held, Lent, advise, hold};
 use crate::mounts::{Dev, mounts};
 
 /// f_mode: the owner advised RANDOM.
@@ -137,7 +137,7 @@ pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -
     }
     // Equal values together: each value is written to the device once.
     noted.sort_unstable();
-    let lent = Lent::begin(host, knob, noted.iter().map(|(kib, ..)| *kib), journal)?;
+    let lent = Lent::begin(knob, device_kib, noted.iter().map(|(kib, ..)| *kib), journal)?;
     let mut given = Ok(());
     for some in noted.chunks(HELD_MAX) {
         if given.is_ok() && outcome.rival_kib.is_none() {
@@ -162,25 +162,14 @@ fn set_some(
 ) -> Result<()> {
     let (mut held, mut seen, mut twins) = (Vec::new(), HashMap::new(), HashSet::new());
     for (kib, file, at) in some.iter().copied() {
-        match duplicate(at, file.inode) {
-            Ok(Some((copy, dev))) => {
-                if *seen.entry(file).or_insert(dev) != dev {
-                    twins.insert(file);
-                }
-                held.push((file, Held { at, kib, copy, got_kib: None }));
-            }
-            Ok(None) => {
-                outcome.gone += 1;
-                journal.files.remove(at);
-            }
-            Err(error) => {
-                outcome.refused.push(format!("process {}, descriptor {}: {error}", at.0, at.1));
-                outcome.unset.push(at);
-            }
+        let Some((copy, dev)) = hold(at, file.inode, kib, journal, outcome) else { continue };
+        if *seen.entry(file).or_insert(dev) != dev {
+            twins.insert(file);
         }
+        held.push((file, copy));
     }
     if let Some(file) = twins.iter().next() {
-        // btrfs numbers the files of each subvolume anew, and the kernel's events name none.
+        // btrfs uses the same inode numbers in each subvolume. The kernel's events do not say which subvolume is read.
         outcome.refused.push(format!("several files of {} have the number {}, in subvolumes", file.dev, file.inode));
     }
     let (of_twins, held): (Vec<_>, Vec<_>) = held.into_iter().partition(|(file, _)| twins.contains(file));

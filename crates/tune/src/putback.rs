@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use crate::error::Result;
 use crate::host::Host;
-use crate::journal::{At, FileEntry, Journal, process_started};
-use crate::lend::{HELD_MAX, Held, Lent, advise, duplicate};
+use crate::journal::{FileEntry, Journal, process_started};
+use crate::lend::{HELD_MAX, Lent, advise, hold};
 use crate::openfile::{Descriptor, Outcome};
 
 /// Compares the journal with the descriptors that its files have now. Where the owner has given advice since, or
@@ -65,8 +65,9 @@ pub fn restore(host: &Host, journal: &mut Journal) -> Result<Restored> {
 fn put_back(host: &Host, mut left: Vec<&FileEntry>, journal: &mut Journal, restored: &mut Restored) -> Result<()> {
     let knob = &left[0].knob;
     for _ in 0..TRIES {
-        let mut outcome = Outcome::default();
-        let lent = Lent::begin(host, knob, left.iter().map(|entry| entry.original_kib), journal)?;
+        let (mut outcome, mut holding) = (Outcome::default(), Outcome::default());
+        let values = left.iter().map(|entry| entry.original_kib);
+        let lent = Lent::begin(knob, host.number(knob)?, values, journal)?;
         let mut given = Ok(());
         let mut waiting = Vec::new();
         for some in left.chunks(HELD_MAX) {
@@ -74,31 +75,25 @@ fn put_back(host: &Host, mut left: Vec<&FileEntry>, journal: &mut Journal, resto
                 waiting.extend_from_slice(some);
                 continue;
             }
-            let mut held = Vec::new();
+            let (mut held, mut of) = (Vec::new(), Vec::new());
             for entry in some {
-                match duplicate(entry.at(), entry.file.inode) {
-                    Ok(Some((copy, _))) => {
-                        held.push(Held { at: entry.at(), kib: entry.original_kib, copy, got_kib: None })
-                    }
-                    Ok(None) => journal.files.remove(entry.at()),
-                    Err(error) => {
-                        restored.refused.push(format!("process {}, descriptor {}: {error}", entry.process, entry.fd));
-                    }
+                let file = hold(entry.at(), entry.file.inode, entry.original_kib, journal, &mut holding);
+                if let Some((file, _)) = file {
+                    held.push(file);
+                    of.push(*entry);
                 }
             }
             given = advise(host, &lent, &mut held, journal, &mut outcome);
-            let got: HashMap<At, bool> = held.iter().map(|file| (file.at, file.got_kib.is_some())).collect();
-            for entry in some {
-                match got.get(&entry.at()) {
-                    Some(true) => {
-                        restored.files += 1;
-                        journal.files.remove(entry.at());
-                    }
-                    Some(false) => waiting.push(entry),
-                    None => {}
+            for (file, entry) in held.iter().zip(of) {
+                if file.got_kib.is_some() {
+                    restored.files += 1;
+                    journal.files.remove(file.at);
+                } else {
+                    waiting.push(entry);
                 }
             }
         }
+        restored.refused.append(&mut holding.refused);
         lent.end(host, journal, given)?;
         left = waiting;
         if left.is_empty() || outcome.rival_kib.is_none() {
@@ -116,6 +111,7 @@ const TRIES: u32 = 5;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lend::duplicate;
     use crate::mounts::Dev;
     use crate::openfile::{FileId, MODE_RANDOM};
 

@@ -103,13 +103,18 @@ fn writer(host: &Host, processes: &[String], ids: &BTreeSet<String>) -> Option<(
     None
 }
 
+/// A mount inside the one at `point`.
+fn inside<'a>(all: &'a [Mount], point: &str) -> Option<&'a Mount> {
+    let begins = format!("{}/", point.trim_end_matches('/'));
+    all.iter().find(|mount| mount.point.starts_with(&begins))
+}
+
 /// What forbids a mount over `below`.
 fn obstacle(host: &Host, all: &[Mount], below: &Mount) -> Option<String> {
-    let inside = format!("{}/", below.point.trim_end_matches('/'));
     if below.root != "/" {
         return Some(format!("only {} of the file system is mounted there", below.root));
     }
-    if let Some(hidden) = all.iter().find(|mount| mount.point.starts_with(&inside)) {
+    if let Some(hidden) = inside(all, &below.point) {
         return Some(format!("it would hide the mount at {}", hidden.point));
     }
     if let Some(other) = all.iter().find(|mount| mount.dev == below.dev && mount.id != below.id) {
@@ -214,9 +219,8 @@ pub fn take_off(host: &Host, journal: &mut Journal, point: &str) -> Taken {
         None => is_nfs(mount) && depth(&all, point) > 1 && mount.dev.to_string() != entry.below && lies(&entry.below),
     };
     let stays = |why: String| Taken::Stays(format!("the mount at {point} stays: {why}"));
-    let inside = format!("{}/", point.trim_end_matches('/'));
     let taken = match top(&all, point) {
-        Some(top) if is_ours(&top) => match all.iter().find(|mount| mount.point.starts_with(&inside)) {
+        Some(top) if is_ours(&top) => match inside(&all, point) {
             Some(other) => stays(format!("{} is mounted inside", other.point)),
             None if !host.is_real() => Taken::Gone,
             None => {
