@@ -87,6 +87,10 @@ const PAUSE: Duration = Duration::from_millis(300);
 const ANOTHER: Duration = Duration::from_secs(2);
 /// Mounts are listed again at least this often.
 const MOUNTS: Duration = Duration::from_secs(10);
+/// The next look after one that saw reads whose kind is not known yet: until then they have a value for other reads.
+const TICK_UNDECIDED: Duration = Duration::from_millis(100);
+/// But looks and what follows from them then take at most one part of so many of the time.
+const UNDECIDED_SHARE: u32 = 200;
 /// What the observer lost is said again when it is so many times as much.
 const LOST_TIMES: u64 = 10;
 
@@ -125,6 +129,8 @@ pub struct Tuner<'a> {
     groups: Groups,
     devices: Devices,
     began: Instant,
+    /// The last look saw reads whose kind is not known yet.
+    is_undecided: bool,
     /// So many events were lost when it was said last.
     lost: u64,
     companion: Option<&'a mut dyn Companion>,
@@ -199,6 +205,7 @@ impl<'a> Tuner<'a> {
             groups: Groups::default(),
             devices: Devices::default(),
             began: Instant::now(),
+            is_undecided: false,
             lost: 0,
             companion: None,
             _lock: lock,
@@ -235,13 +242,13 @@ impl<'a> Tuner<'a> {
     /// True where it ended of itself.
     fn watch(&mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<bool> {
         self.observer.look()?;
-        let mut acted = false;
+        let (mut acted, mut pause) = (false, self.options.tick);
         loop {
             if !tell(None) {
                 return Ok(false);
             }
-            std::thread::sleep(self.options.tick);
-            let now = self.began.elapsed();
+            std::thread::sleep(pause);
+            let (now, looked) = (self.began.elapsed(), Instant::now());
             let samples = self.observer.look()?;
             let mut events = self.tick(now, &samples)?;
             events.extend(self.lost(LOST_TIMES));
@@ -254,7 +261,14 @@ impl<'a> Tuner<'a> {
             if self.options.once && (acted && now >= WINDOW || now >= self.options.once_for) {
                 return Ok(true);
             }
+            pause = self.pause(looked.elapsed());
         }
+    }
+
+    /// The time until the next look, after one that took so long.
+    fn pause(&self, took: Duration) -> Duration {
+        let tick = self.options.tick;
+        if self.is_undecided { TICK_UNDECIDED.max(took * UNDECIDED_SHARE).min(tick) } else { tick }
     }
 
     /// One look: what it saw becomes decisions, and these become values.
@@ -273,6 +287,7 @@ impl<'a> Tuner<'a> {
         let since = std::mem::replace(&mut self.looked, now);
         let look = Look { now, since, demands, decider: self.decider, bdis: &self.bdis };
         let mut proposals = put_back(&advised, now, look.bdis, &self.tracks);
+        self.is_undecided = false;
         for Reads { key, bdi, value, counts, rpcs } in found {
             let track = self.tracks.entry(key).or_insert_with(|| Track { begun: since, ..Track::new(now, value) });
             if now > track.seen + PAUSE {
@@ -296,6 +311,8 @@ impl<'a> Tuner<'a> {
             let step = |governor: &mut Governor| governor.step(now, &counts, demands, self.decider);
             let proposal = if has_rested { None } else { step(&mut track.governor) };
             let class = track.governor.class();
+            let is_settled = class.is_some() || track.follower.follows() || track.governor.is_held(now);
+            self.is_undecided |= counts.added > 0 && !is_settled && !key.advised;
             let kib = if key.advised { 0 } else { track.governor.current_kib() };
             self.decider.note(now, &FileReads { file: key.file, class, kib, rpcs });
             if let Some(class) = class.filter(|_| !key.advised) {

@@ -100,6 +100,27 @@ fn what_those_with_advice_bring_takes_no_value_back() {
     assert_eq!(kinds(&events_beside(Reader::Above(512))), ["decision", "rollback"], "opened under another value");
 }
 
+#[test]
+fn the_next_look_is_sooner_while_nobody_knows_how_a_file_is_read_as_far_as_looks_are_cheap() {
+    let (_root, host) = host();
+    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+    let mut observer = Readers { sight, plain_kib: 128 };
+    let options = Options { dry_run: true, ..Options::default() };
+    let rule = Rule::default();
+    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let mut pause = |look: u64, sample: Sample, took_us: u64| {
+        tuner.tick(Duration::from_millis(100 * look), &[sample]).expect("a look");
+        tuner.pause(Duration::from_micros(took_us)).as_millis()
+    };
+    assert_eq!(pause(10, random(Reader::Own, 5, 32), 100), 100);
+    assert_eq!(pause(11, random(Reader::Own, 5, 32), 1000), 200);
+    assert_eq!(pause(12, random(Reader::Own, 5, 32), 10_000), 250);
+    assert_eq!(pause(13, random(Reader::Own, 5, 0), 100), 250, "nothing came from the device");
+    assert_eq!(pause(14, random(Reader::Advised, 5, 32), 100), 250, "nothing is to be decided");
+    assert_eq!(pause(15, random(Reader::Own, 200, 32), 100), 250, "it is decided");
+    assert_eq!(pause(16, random(Reader::Own, 5, 32), 100), 250);
+}
+
 /// Open files as they are.
 struct Listing(Sight, Vec<Descriptor>);
 
