@@ -86,6 +86,48 @@ fn what_does_not_pair_is_counted_and_never_guessed() {
 }
 
 #[test]
+fn an_io_that_failed_has_no_latency() {
+    let trace = blkparse(&[
+        "8,0 0 1 0.000001000 1 D R 8 + 8 [a]",
+        "8,0 0 2 0.000002000 0 C R 8 + 8 [65531]", // -EIO, as the kernel stores it
+        "8,0 0 3 0.000003000 1 D R 64 + 8 [a]",
+        "8,0 0 4 0.000004000 0 C R 64 + 8 (    1000) [-5]", // with its duration
+        "8,0 0 5 0.000005000 1 D R 128 + 16 [a]",
+        "8,0 0 6 0.000006000 0 C R 128 + 8 [5]", // its first half
+        "8,0 0 7 0.000007000 0 C R 136 + 8 [0]",
+        "8,0 0 8 0.000008000 1 D R 256 + 8 [a]",
+        "8,0 0 9 0.000009000 0 C R 256 + 8 (    1000) [0]",
+        "8,0 0 10 0.000010000 1 D R 512 + 8 [a]",
+        "8,0 0 11 0.000011000 0 C R 512 + 8 [7 a]", // no number: not the error
+        "8,0 0 12 0.000012000 1 D R 1024 + 8 [5]",  // the name of a process
+        "8,0 0 13 0.000013000 0 C R 1024 + 8",      // reduced to fewer columns
+    ]);
+    let latencies: Vec<_> = trace.records.iter().map(|r| (r.offset_bytes / 512, r.latency_ns)).collect();
+    let failed = [(8, None), (64, None), (128, None)];
+    assert_eq!(latencies, [&failed[..], &[256, 512, 1024].map(|sector| (sector, Some(1000)))].concat());
+    assert_eq!(trace.skipped, [("latency of an I/O that failed".to_string(), 3)].into());
+}
+
+#[test]
+fn a_binary_io_that_failed_has_no_latency() {
+    for (big, error) in [(false, 5), (true, 5), (false, 0xfffb), (true, 0xfffb)] {
+        let mut failed = event(big, READ | 8, 2000, 8, 4096, b"");
+        let bytes = if big { u16::to_be_bytes(error) } else { u16::to_le_bytes(error) };
+        failed[44..46].copy_from_slice(&bytes);
+        let events = [
+            event(big, READ | 7, 1000, 8, 4096, b""),
+            failed,
+            event(big, READ | 7, 3000, 16, 4096, b""),
+            event(big, READ | 8, 5000, 16, 4096, b""),
+        ];
+        let folder = Folder::new();
+        let trace = read_all(&folder.file("sdb.blktrace.0", &events.concat()), Options::default()).unwrap();
+        assert_eq!(trace.records, [io(0, Read, 4096, 4096, SDB, None), io(2000, Read, 8192, 4096, SDB, Some(2000))]);
+        assert_eq!(trace.skipped, [("latency of an I/O that failed".to_string(), 1)].into());
+    }
+}
+
+#[test]
 fn a_stacked_device_arrives_at_its_queue_event() {
     let trace = blkparse(&[
         "253,0 0 1 0.000001000 1 Q R 8 + 8 [a]",

@@ -78,7 +78,7 @@ pub fn built_in(folder: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
         text("cloudphysics", "version,time,op,size,lbn\n1,5633898,2a,512,42932745\n1,5633899,28,4096,8\n"),
         text(
             "blkparse",
-            "  8,16   5        6     0.000011560 18046  D  RM 488386593 + 1 [a b]\n  8,16   5        7     0.001740194     0  C  RM 488386593 + 1 [0]\n",
+            "  8,16   5        6     0.000011560 18046  D  RM 488386593 + 1 [a b]\n  8,16   5        7     0.001740194     0  C  RM 488386593 + 1 [0]\n  8,16   5        8     0.002     1  D  R 64 + 8 [a]\n  8,16   5        9     0.003     0  C  R 64 + 8 (    1) [65531]\n",
         ),
         text(
             "msr-cambridge",

@@ -2,6 +2,7 @@
 //! Default text output of blkparse, complete or reduced to some of its events: `maj,min cpu seq time_s pid action rwbs
 //! [sector + sectors] [process]`.
 //!
+//! A completion ends with `[error]` in the place of the process, after its duration in parentheses if it was measured.
 //! Only Q, D, R and C events make I/Os (`pairing`). Flushes and discards are counted once, at their completion. The
 //! summary at the end ("CPU0 (sda):" and everything after it) is not read.
 
@@ -51,6 +52,13 @@ fn device(text: &[u8]) -> Option<u32> {
     let major = u32::try_from(integer(&text[..comma])?).ok().filter(|&m| m < 1 << 12)?;
     let minor = u32::try_from(integer(&text[comma + 1..])?).ok().filter(|&m| m < 1 << 20)?;
     Some(major << 20 | minor)
+}
+
+/// The error at the end of a completion, `[5]`, which is a number of 16 bits or negative; 0 where it has none.
+fn error(fields: &mut Fields) -> u64 {
+    let last = std::iter::from_fn(|| fields.blank()).last();
+    let number = last.and_then(|word| word.strip_prefix(b"[")?.strip_suffix(b"]"));
+    number.and_then(|text| integer(text.strip_prefix(b"-").unwrap_or(text))).unwrap_or(0)
 }
 
 impl LineFormat for Blkparse {
@@ -127,7 +135,8 @@ impl LineFormat for Blkparse {
             }
             return Ok(());
         }
-        self.pairing.event(&Event { act, time_ns, device, sector, size_bytes, op }, out)
+        let failed = counted && error(&mut fields) != 0;
+        self.pairing.event(&Event { act, time_ns, device, sector, size_bytes, op, failed }, out)
     }
 
     fn end(&mut self, out: &mut Out) {

@@ -14,7 +14,7 @@
 //! | 32-35 | pid |
 //! | 36-39 | device: major << 20, minor |
 //! | 40-43 | CPU |
-//! | 44-45 | error |
+//! | 44-45 | error: 0, or what a completion failed with, as the kernel counts errors or negative |
 //! | 46-47 | pdu_len |
 //!
 //! The streams are merged by time and paired (`pairing`). The CPU numbers in the events are not used, so wrong ones do
@@ -114,6 +114,7 @@ struct Raw {
     bytes: u32,
     action: u32,
     device: u32,
+    error: u16,
 }
 
 /// One per-CPU file, with its next event decoded.
@@ -154,10 +155,19 @@ impl Stream {
             let bytes = event[at..at + 8].try_into().expect("eight bytes");
             if expected == Order::Little { u64::from_le_bytes(bytes) } else { u64::from_be_bytes(bytes) }
         };
-        let pdu = [event[46], event[47]];
-        let pdu = if expected == Order::Little { u16::from_le_bytes(pdu) } else { u16::from_be_bytes(pdu) };
-        let raw =
-            Raw { time_ns: u64_at(8), sector: u64_at(16), bytes: u32_at(24), action: u32_at(28), device: u32_at(36) };
+        let u16_at = |at: usize| {
+            let bytes = [event[at], event[at + 1]];
+            if expected == Order::Little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) }
+        };
+        let pdu = u16_at(46);
+        let raw = Raw {
+            time_ns: u64_at(8),
+            sector: u64_at(16),
+            bytes: u32_at(24),
+            action: u32_at(28),
+            device: u32_at(36),
+            error: u16_at(44),
+        };
         if pdu > 0 && self.input.take(usize::from(pdu))?.is_none() && !self.input.accept_cut() {
             return Err(Error::Truncated {
                 path,
@@ -245,6 +255,7 @@ impl Blktrace {
             sector: raw.sector,
             size_bytes: u64::from(raw.bytes),
             op,
+            failed: counted && raw.error != 0,
         };
         self.pairing.event(&event, &mut self.out)
     }

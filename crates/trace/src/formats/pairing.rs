@@ -12,6 +12,7 @@
 //! | `completion without issue` | left out |
 //! | `completion larger than issue` | the issue is kept without latency, the completion left out |
 //! | `no time between issue and completion` | clocks of two CPUs disagree; kept without latency |
+//! | `latency of an I/O that failed` | its completion, or that of a part, has an error; kept without latency |
 //!
 //! If only the first part of an I/O completes, the rest stays pending; the I/O is complete with its last part.
 
@@ -42,6 +43,8 @@ pub(super) struct Event {
     pub sector: u64,
     pub size_bytes: u64,
     pub op: Op,
+    /// A completion with an error.
+    pub failed: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -50,6 +53,8 @@ struct Waiting {
     /// Bytes not completed yet.
     left: u64,
     by_issue: bool,
+    /// A part of it has failed.
+    failed: bool,
 }
 
 #[derive(Default)]
@@ -87,7 +92,7 @@ impl Pairing {
                     tenant: 0,
                     op: event.op,
                 };
-                let waiting = Waiting { record, left: event.size_bytes, by_issue };
+                let waiting = Waiting { record, left: event.size_bytes, by_issue, failed: false };
                 if let Some(lost) = self.waiting.insert(key, waiting) {
                     out.skip("no completion (issued again)");
                     out.ready(lost.record);
@@ -111,6 +116,7 @@ impl Pairing {
             out.skip("completion without issue");
             return;
         };
+        waiting.failed |= event.failed;
         if event.size_bytes > waiting.left {
             out.skip("completion larger than issue");
         } else if event.time_ns <= waiting.record.arrive_ns {
@@ -123,6 +129,9 @@ impl Pairing {
                 out.ready(lost.record);
             }
             return;
+        } else if waiting.failed {
+            // Devices give up after seconds, or refuse at once: neither is how fast they read.
+            out.skip("latency of an I/O that failed");
         } else {
             waiting.record.latency_ns = Some(event.time_ns - waiting.record.arrive_ns);
             self.queued_arrivals += u64::from(!waiting.by_issue);
