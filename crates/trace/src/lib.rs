@@ -19,6 +19,7 @@ mod formats;
 mod input;
 mod memory;
 mod merge;
+mod numbers;
 mod order;
 mod read;
 mod rerate;

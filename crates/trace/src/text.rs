@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Shared by all text formats: fields, numbers in exact integers, and the loop over lines.
+//! Shared by all text formats: fields, and the loop over lines.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,6 +8,7 @@ use linnet_types::{IoRecord, Nanos, Op};
 use crate::error::{At, Bad, Error};
 use crate::format::{Report, Source};
 use crate::input::Input;
+pub(crate) use crate::numbers::{decimal, integer};
 
 /// Bytes of a sector, the unit of most traces' offsets.
 pub(crate) const SECTOR_BYTES: u64 = 512;
@@ -150,58 +151,6 @@ pub(crate) fn present<'a>(field: Option<&'a [u8]>, name: &'static str) -> Result
         Some(text) if !text.is_empty() => Ok(text),
         _ => Err(Bad::new(name, b"", "is missing")),
     }
-}
-
-/// An integer without sign.
-pub(crate) fn integer(text: &[u8]) -> Option<u64> {
-    if text.is_empty() || text.len() > 20 {
-        return None;
-    }
-    let mut value = 0u64;
-    for &byte in text {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value = value.checked_mul(10)?.checked_add(u64::from(digit))?;
-    }
-    Some(value)
-}
-
-/// A decimal number without sign, in units of 10^-`places`; further digits are cut off. `1e-05`, as Python prints small
-/// numbers, is parsed as a double.
-pub(crate) fn decimal(text: &[u8], places: u32) -> Option<u64> {
-    let mut value = 0u64;
-    let mut places_seen = 0;
-    let mut point = false;
-    let mut digits = 0;
-    for &byte in text {
-        match byte {
-            b'0'..=b'9' => {
-                digits += 1;
-                if point {
-                    if places_seen == places {
-                        continue;
-                    }
-                    places_seen += 1;
-                }
-                value = value.checked_mul(10)?.checked_add(u64::from(byte - b'0'))?;
-            }
-            b'.' if !point => point = true,
-            b'e' | b'E' if digits > 0 => return exponent(text, places),
-            _ => return None,
-        }
-    }
-    if digits == 0 {
-        return None;
-    }
-    value.checked_mul(10u64.checked_pow(places - places_seen)?)
-}
-
-fn exponent(text: &[u8], places: u32) -> Option<u64> {
-    let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
-    let scaled = value * 10f64.powi(places as i32);
-    (scaled >= 0.0 && scaled < u64::MAX as f64).then_some(scaled as u64)
 }
 
 /// A field that must be an integer.
@@ -367,32 +316,6 @@ impl<F: LineFormat> Source for TextSource<F> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn decimals_are_exact_integers() {
-        assert_eq!(decimal(b"0.091", 6), Some(91_000));
-        assert_eq!(decimal(b"1455592511.153034", 9), Some(1_455_592_511_153_034_000));
-        assert_eq!(decimal(b"7", 3), Some(7000));
-        assert_eq!(decimal(b"7.", 3), Some(7000));
-        assert_eq!(decimal(b".5", 3), Some(500));
-        assert_eq!(decimal(b"0.1234567891", 9), Some(123_456_789));
-        assert_eq!(decimal(b"1e-05", 9), Some(10_000));
-        assert_eq!(decimal(b"18446744073.709551615", 9), Some(u64::MAX));
-        for wrong in
-            ["", ".", "-1", "1.2.3", "1,5", "abc", "e5", "1e400", "18446744073.709551616", "99999999999999999999", " 1"]
-        {
-            assert_eq!(decimal(wrong.as_bytes(), 9), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn whole_numbers_stop_at_64_bits() {
-        assert_eq!(integer(b"18446744073709551615"), Some(u64::MAX));
-        assert_eq!(integer(b"00000000000000000007"), Some(7));
-        for wrong in ["", "18446744073709551616", "-1", "+1", "1.0", "0x10", "99999999999999999999999999"] {
-            assert_eq!(integer(wrong.as_bytes()), None, "{wrong}");
-        }
-    }
 
     #[test]
     fn fields_lose_their_blanks() {

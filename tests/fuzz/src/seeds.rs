@@ -87,7 +87,10 @@ pub fn built_in(folder: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
         text("alibaba", "0,R,126703644672,4096,1577808000000626\n7,W,512,8192,1577808000000700\n"),
         text("tencent", "1538323199,10714336,16,0,1063\n1538323200,8,8,1,1063\n"),
         text("spc", "0,20941264,8192,W,0.551706\n1,20939840,4096,r,0.554041\n"),
-        text("systor17", "Timestamp,Response,IOType,LUN,Offset,Size\n1455592511.153034,0.000398,R,4,1024,4096\n"),
+        text(
+            "systor17",
+            "Timestamp,Response,IOType,LUN,Offset,Size\n1455592511.153034,0.000398,R,4,1024,4096\n1455592511.2,9.5e-05,R,4,1024,4096\n",
+        ),
         text("fio-iolog", "fio version 3 iolog\n2 /dev/a add\n878 /dev/a write 0 16384\n"),
         text("fio-iolog", "fio version 2 iolog\n/dev/a open\n/dev/a wait 250 0\n/dev/a read 0 4096\n"),
         text(
