@@ -203,7 +203,7 @@ pub(crate) trait LineFormat: Send {
     /// Parses one line that is not empty.
     fn line(&mut self, line: &[u8], out: &mut Out) -> Result<(), Bad>;
 
-    /// True if a first line names columns.
+    /// True if a first line names columns; blank ones before it do not count, as in detection.
     fn header(&mut self, _line: &[u8]) -> Result<bool, Bad> {
         Ok(false)
     }
@@ -227,12 +227,14 @@ pub(crate) struct TextSource<F> {
     lenient: bool,
     good: u64,
     blank: u32,
+    /// A line was found that is not blank: what follows is no header.
+    begun: bool,
     done: bool,
 }
 
 impl<F: LineFormat> TextSource<F> {
     pub fn new(input: Input, name: &'static str, lenient: bool, format: F) -> Self {
-        TextSource { input, format, name, out: Out::default(), lenient, good: 0, blank: 0, done: false }
+        TextSource { input, format, name, out: Out::default(), lenient, good: 0, blank: 0, begun: false, done: false }
     }
 
     fn bad_line(&mut self, bad: Bad) -> Result<(), Error> {
@@ -269,7 +271,6 @@ impl<F: LineFormat> Source for TextSource<F> {
             if self.done {
                 return Ok(None);
             }
-            let first = self.input.line_number() == 0;
             let Some(line) = self.input.next_line()? else {
                 self.done = true;
                 self.format.end(&mut self.out);
@@ -290,7 +291,8 @@ impl<F: LineFormat> Source for TextSource<F> {
                 continue;
             }
             self.blank = 0;
-            let header = if first { self.format.header(line) } else { Ok(false) };
+            let header = if self.begun { Ok(false) } else { self.format.header(line) };
+            self.begun = true;
             let taken = match header {
                 Ok(true) => Ok(()),
                 Ok(false) => self.format.line(line, &mut self.out),

@@ -118,6 +118,28 @@ fn an_error_names_file_line_field_and_text() {
 }
 
 #[test]
+fn blank_lines_may_come_before_a_header() {
+    for (format, rows) in [
+        ("workload-csv", "t_ns,op,lba_512,sectors\n0,R,0,8\n"),
+        ("systor17", "Timestamp,Response,IOType,LUN,Offset,Size\n1.0,0.001,R,0,0,4096\n"),
+        (
+            "msr-cambridge",
+            "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n128166372003061629,u,0,Read,0,512,9\n",
+        ),
+        ("cloudphysics", "version,time,op,size,lbn\n1,5633898,2a,512,42932745\n"),
+        ("alibaba", "device_id,opcode,offset,length,timestamp\n0,R,0,4096,1\n"),
+        ("fio-iolog", "fio version 3 iolog\n2 /dev/a add\n878 /dev/a write 0 16384\n"),
+    ] {
+        let whole = read(format, rows);
+        for blank in ["\n", "\r\n\n", "\u{feff}\n"] {
+            assert_eq!(read(format, &format!("{blank}{rows}")), whole, "{format} after {blank:?}");
+        }
+    }
+    // A second header is a line like any other.
+    assert!(refused("alibaba", "device_id,a\ndevice_id,R,0,4096,1\n").contains("line 2"));
+}
+
+#[test]
 fn what_is_left_out_is_counted() {
     let path = temporary("zero", b"0.000 0 0 4096 1\n0.100 0 0 0 1\n0.050 0 512 512 0\n");
     let trace = read_all(path.path(), Options::format("replay-ms-bytes")).unwrap();
