@@ -173,10 +173,10 @@ impl PyTrace {
                     "{name}: row {i}: offset_bytes {offset} lies beyond 8 EiB"
                 )));
             }
-            if latency[i] != NONE && latency[i] > i64::MAX as u64 {
+            if latency[i] != NONE && latency[i] > linnet_trace::LATENCY_MAX_NS {
                 let latency = latency[i];
                 return Err(errors::TraceError::new_err(format!(
-                    "{name}: row {i}: latency_ns {latency} is beyond 2^63; 2^64-1 means none"
+                    "{name}: row {i}: latency_ns {latency} is beyond 2^63 - 1; 2^64-1 means none"
                 )));
             }
             records.push(IoRecord {

@@ -37,7 +37,9 @@ pub use error::{At, Error};
 pub use format::{FORMATS, Format, detect, format_named};
 pub use memory::free;
 pub use merge::{MergedTenants, merge};
-pub use read::{Options, Progress, Records, SPAN_MAX_NS, TenantFrom, Trace, open, open_files, read_all, read_files};
+pub use read::{
+    LATENCY_MAX_NS, Options, Progress, Records, SPAN_MAX_NS, TenantFrom, Trace, open, open_files, read_all, read_files,
+};
 pub use rerate::{
     Baseline, LatencyTarget, Rerated, latency_distance, rerate, rerate_to_target, scale_sizes, slice_by_time,
 };

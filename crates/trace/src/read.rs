@@ -12,10 +12,29 @@ use crate::formats::blktrace;
 use crate::input::Input;
 use crate::teller::{Callback, Teller};
 
-/// Longest time span of a trace; a record outside it has an invalid time.
+/// Longest time span of a trace, from its earliest record to its latest; a record outside it has an invalid time.
 pub const SPAN_MAX_NS: u64 = 400 * 86_400 * 1_000_000_000;
+/// Longest latency: what a signed 64-bit column of another tool holds.
+pub const LATENCY_MAX_NS: Nanos = i64::MAX as Nanos;
 /// Records between two progress reports.
 pub(crate) const PROGRESS_EVERY: u64 = 1 << 16;
+
+/// The earliest and the latest arrival of the records so far, in any order.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Span(Option<(Nanos, Nanos)>);
+
+impl Span {
+    /// Takes an arrival. False, and the span stays as it was, if it would be longer than [`SPAN_MAX_NS`].
+    pub fn take(&mut self, arrive_ns: Nanos) -> bool {
+        let (first, last) = self.0.unwrap_or((arrive_ns, arrive_ns));
+        let (first, last) = (first.min(arrive_ns), last.max(arrive_ns));
+        let fits = last - first <= SPAN_MAX_NS;
+        if fits {
+            self.0 = Some((first, last));
+        }
+        fits
+    }
+}
 
 /// Progress of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +107,7 @@ pub struct Records {
     path: PathBuf,
     teller: Teller,
     count: u64,
-    first_ns: Option<Nanos>,
+    span: Span,
     lenient: bool,
     tenant_from: TenantFrom,
     records_max: Option<(u64, &'static str)>,
@@ -138,13 +157,13 @@ impl Records {
                 self.teller.records(self.count);
                 return Ok(None);
             };
-            let first = *self.first_ns.get_or_insert(record.arrive_ns);
-            if record.arrive_ns.abs_diff(first) > SPAN_MAX_NS {
+            if !self.span.take(record.arrive_ns) {
                 if self.lenient {
                     self.far += 1;
                     continue;
                 }
-                let bad = Bad::of("time", record.arrive_ns, "ns lies more than 400 days from the first record");
+                let bad =
+                    Bad::of("time", record.arrive_ns, "ns lies more than 400 days from a record before it in the file");
                 return Err(bad.place(&self.path, self.source.at(), self.format.name));
             }
             if self.tenant_from == TenantFrom::Device {
@@ -217,7 +236,7 @@ fn open_as(path: &Path, files: &[PathBuf], options: Options) -> Result<Records, 
         path: path.to_path_buf(),
         teller,
         count: 0,
-        first_ns: None,
+        span: Span::default(),
         lenient: options.lenient,
         tenant_from: options.tenant_from,
         records_max: options.records_max,

@@ -9,6 +9,7 @@ use crate::error::{At, Bad, Error};
 use crate::format::{Report, Source};
 use crate::input::Input;
 pub(crate) use crate::numbers::{decimal, integer};
+use crate::read::LATENCY_MAX_NS;
 
 /// Bytes of a sector, the unit of most traces' offsets.
 pub(crate) const SECTOR_BYTES: u64 = 512;
@@ -22,6 +23,14 @@ pub(crate) struct Found {
     pub size_bytes: u64,
     pub device: u32,
     pub tenant: u32,
+}
+
+/// Refuses a latency that no writer takes.
+pub(crate) fn check_latency(latency_ns: Option<Nanos>) -> Result<(), Bad> {
+    match latency_ns {
+        Some(ns) if ns > LATENCY_MAX_NS => Err(Bad::of("latency_ns", ns, "is beyond 2^63 - 1 ns")),
+        _ => Ok(()),
+    }
 }
 
 /// Finished records, and counts of what was left out.
@@ -73,7 +82,7 @@ impl Out {
         self.found(Found { arrive_ns, latency_ns, op, offset_bytes, size_bytes, device, tenant: 0 })
     }
 
-    /// Outputs one I/O of the file; sizes and offsets are checked here for every format.
+    /// Outputs one I/O of the file; sizes, offsets and latencies are checked here for every format.
     pub fn found(&mut self, found: Found) -> Result<(), Bad> {
         let Found { arrive_ns, latency_ns, op, offset_bytes, size_bytes, device, tenant } = found;
         if size_bytes == 0 {
@@ -85,6 +94,7 @@ impl Out {
         if offset_bytes.checked_add(size_bytes).is_none_or(|end| end > i64::MAX as u64) {
             return Err(Bad::of("offset", offset_bytes, "lies beyond 8 EiB"));
         }
+        check_latency(latency_ns)?;
         self.saw(arrive_ns);
         self.ready.push_back(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes: size, device, tenant, op });
         Ok(())

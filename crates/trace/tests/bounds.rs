@@ -4,8 +4,9 @@
 mod common;
 
 use common::{Folder, io};
+use linnet_files::Links;
 use linnet_sim::Chance;
-use linnet_trace::{Metadata, Options, ParquetWriter, read_all, read_sample, stat_file};
+use linnet_trace::{AnyWriter, Metadata, Options, ParquetWriter, SPAN_MAX_NS, read_all, read_sample, stat_file};
 use linnet_types::{IoRecord, Op};
 
 fn parquet(folder: &Folder, records: &[IoRecord]) -> std::path::PathBuf {
@@ -39,19 +40,29 @@ fn a_dictionary_cannot_claim_more_values_than_it_has_bytes() {
 #[test]
 fn what_the_readers_refuse_is_not_written() {
     let folder = Folder::new();
-    let mut writer = ParquetWriter::create(&folder.path().join("a.parquet")).unwrap();
-    let good = io(0, Op::Read, i64::MAX as u64 - 512, 512, 0, Some(i64::MAX as u64));
-    writer.push(&good).unwrap();
-    for bad in [
-        IoRecord { offset_bytes: i64::MAX as u64 - 511, ..good },
-        IoRecord { offset_bytes: u64::MAX, ..good },
-        IoRecord { latency_ns: Some(1 << 63), ..good },
-        IoRecord { size_bytes: 0, ..good },
-    ] {
-        assert!(writer.push(&bad).is_err(), "{bad:?}");
+    for name in ["a.parquet", "a.csv", "a.iolog"] {
+        let path = folder.path().join(name);
+        let mut writer = AnyWriter::create(&path, Links::Follow).unwrap();
+        // The first record may be any; 400 days are counted from the earliest.
+        let good = io(SPAN_MAX_NS / 2, Op::Read, i64::MAX as u64 - 512, 512, 0, Some(i64::MAX as u64));
+        writer.push(&good).unwrap();
+        writer.push(&IoRecord { arrive_ns: 0, ..good }).unwrap();
+        for bad in [
+            IoRecord { offset_bytes: i64::MAX as u64 - 511, ..good },
+            IoRecord { offset_bytes: u64::MAX, ..good },
+            IoRecord { latency_ns: Some(1 << 63), ..good },
+            IoRecord { size_bytes: 0, ..good },
+            IoRecord { arrive_ns: SPAN_MAX_NS + 1, ..good },
+        ] {
+            let refused = writer.push(&bad).unwrap_err().to_string();
+            assert!(refused.contains("not be read again") || bad.size_bytes == 0, "{refused}");
+        }
+        writer.push(&IoRecord { arrive_ns: SPAN_MAX_NS, ..good }).unwrap();
+        writer.finish(&Metadata::default()).unwrap();
+        let arrivals: Vec<u64> =
+            read_all(&path, Options::default()).unwrap().records.iter().map(|r| r.arrive_ns).collect();
+        assert_eq!(arrivals, [0, SPAN_MAX_NS / 2, SPAN_MAX_NS], "{name}");
     }
-    writer.finish(&Metadata::default()).unwrap();
-    assert_eq!(read_all(&folder.path().join("a.parquet"), Options::default()).unwrap().records, [good]);
 }
 
 #[test]

@@ -128,6 +128,15 @@ fn a_binary_io_that_failed_has_no_latency() {
 }
 
 #[test]
+fn a_completion_centuries_later_is_refused() {
+    let events = [event(false, READ | 7, 1000, 8, 4096, b""), event(false, READ | 8, 1 << 63 | 1001, 8, 4096, b"")];
+    let folder = Folder::new();
+    let file = folder.file("sdb.blktrace.0", &events.concat());
+    let message = read_all(&file, Options::default()).unwrap_err().to_string();
+    assert!(message.contains("byte 48: field latency"), "{message}");
+}
+
+#[test]
 fn a_stacked_device_arrives_at_its_queue_event() {
     let trace = blkparse(&[
         "253,0 0 1 0.000001000 1 Q R 8 + 8 [a]",

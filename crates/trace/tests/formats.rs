@@ -118,6 +118,34 @@ fn an_error_names_file_line_field_and_text() {
 }
 
 #[test]
+fn the_order_of_a_file_does_not_decide_whether_its_times_are_too_far_apart() {
+    let rows = |days: [u64; 3]| days.map(|day| format!("0,R,0,4096,{}\n", day * 86_400_000_000)).concat();
+    for days in [[0, 399, 798], [399, 0, 798], [399, 798, 0], [798, 0, 399]] {
+        assert!(refused("alibaba", &rows(days)).contains("more than 400 days"), "{days:?}");
+    }
+    for days in [[0, 399, 400], [399, 0, 400], [400, 399, 0]] {
+        assert_eq!(read("alibaba", &rows(days)).len(), 3);
+    }
+}
+
+#[test]
+fn a_latency_that_no_writer_takes_is_refused() {
+    let most = i64::MAX as u64;
+    let rows = |latency: u64| format!("t_ns,op,lba_512,sectors,latency_ns\n0,R,0,8,{latency}\n5,R,0,8,100\n");
+    assert_eq!(read("workload-csv", &rows(most))[0].latency_ns, Some(most));
+    for latency in [most + 1, u64::MAX] {
+        let message = refused("workload-csv", &rows(latency));
+        assert!(message.contains("line 2: field latency") && message.contains(&latency.to_string()), "{message}");
+        let file = temporary("latency", rows(latency).as_bytes());
+        let trace = read_all(file.path(), Options { lenient: true, ..Options::default() }).unwrap();
+        assert_eq!((trace.records.len(), trace.skipped["malformed"]), (1, 1));
+    }
+    // 2^64 ns and little less, in units of 100 ns.
+    let row = "128166372003061629,usr,0,Read,7014609920,24576,184467440737095516\n";
+    assert!(refused("msr-cambridge", row).contains("line 1: field latency"));
+}
+
+#[test]
 fn blank_lines_may_come_before_a_header() {
     for (format, rows) in [
         ("workload-csv", "t_ns,op,lba_512,sectors\n0,R,0,8\n"),

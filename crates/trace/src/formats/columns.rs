@@ -8,6 +8,7 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::canonical::COLUMNS;
 use crate::error::Bad;
+use crate::text::check_latency;
 
 /// True if the values of a column are unsigned. They are signed where the file does not say otherwise.
 pub(super) fn is_unsigned(column: &ColumnDescriptor) -> bool {
@@ -98,9 +99,7 @@ impl Batch<'_> {
         }
         let arrive_ns = self.must(0, row)?;
         let latency_ns = self.cell(5, row)?;
-        if let Some(latency_ns) = latency_ns.filter(|&ns| ns > i64::MAX as u64) {
-            return Err(Bad::of("latency_ns", latency_ns, "is beyond 2^63"));
-        }
+        check_latency(latency_ns)?;
         Ok(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes, device, tenant, op })
     }
 }

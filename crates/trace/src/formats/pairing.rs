@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use linnet_types::{IoRecord, Nanos, Op};
 
 use crate::error::Bad;
-use crate::text::{Out, SECTOR_BYTES};
+use crate::text::{Out, SECTOR_BYTES, check_latency};
 
 /// Most I/Os that may wait for their completion. Above that, the older half is given up, so that a trace without
 /// completions cannot fill the memory.
@@ -106,15 +106,15 @@ impl Pairing {
                     out.skip("requeued");
                 }
             }
-            Act::Complete => self.complete(key, event, out),
+            Act::Complete => self.complete(key, event, out)?,
         }
         Ok(())
     }
 
-    fn complete(&mut self, key: (u32, u64, Op), event: &Event, out: &mut Out) {
+    fn complete(&mut self, key: (u32, u64, Op), event: &Event, out: &mut Out) -> Result<(), Bad> {
         let Some(mut waiting) = self.waiting.remove(&key) else {
             out.skip("completion without issue");
-            return;
+            return Ok(());
         };
         waiting.failed |= event.failed;
         if event.size_bytes > waiting.left {
@@ -128,15 +128,17 @@ impl Pairing {
                 out.skip("no completion (issued again)");
                 out.ready(lost.record);
             }
-            return;
+            return Ok(());
         } else if waiting.failed {
             // Devices give up after seconds, or refuse at once: neither is how fast they read.
             out.skip("latency of an I/O that failed");
         } else {
             waiting.record.latency_ns = Some(event.time_ns - waiting.record.arrive_ns);
+            check_latency(waiting.record.latency_ns)?;
             self.queued_arrivals += u64::from(!waiting.by_issue);
         }
         out.ready(waiting.record);
+        Ok(())
     }
 
     fn give_up(&mut self, mut lost: Vec<Waiting>, out: &mut Out) {

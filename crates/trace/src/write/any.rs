@@ -47,7 +47,7 @@ impl AnyWriter {
     /// Adds one record.
     ///
     /// # Errors
-    /// A full disk, or a value that the form cannot hold.
+    /// A full disk, a value that the readers refuse, or one that the form cannot hold.
     pub fn push(&mut self, record: &IoRecord) -> Result<(), Error> {
         match self {
             AnyWriter::Parquet(writer) => writer.push(record),

@@ -3,6 +3,7 @@
 
 mod any;
 mod parquet;
+mod readable;
 mod target;
 mod text;
 

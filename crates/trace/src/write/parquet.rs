@@ -16,6 +16,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 
+use super::readable::Readable;
 use super::target::Target;
 use crate::error::Error;
 use crate::formats::canonical::{FORMAT_KEY, SKIPPED_KEY, VERSION, VERSION_KEY};
@@ -51,6 +52,7 @@ pub struct ParquetWriter {
     target: Target,
     writer: SerializedFileWriter<File>,
     group: Vec<IoRecord>,
+    readable: Readable,
 }
 
 impl ParquetWriter {
@@ -67,7 +69,7 @@ impl ParquetWriter {
         let properties = Arc::new(WriterProperties::builder().set_compression(Compression::ZSTD(level)).build());
         let file = target.handle()?;
         let writer = SerializedFileWriter::new(file, schema, properties).map_err(|e| target.failed(io_error(e)))?;
-        Ok(ParquetWriter { target, writer, group: Vec::new() })
+        Ok(ParquetWriter { target, writer, group: Vec::new(), readable: Readable::default() })
     }
 
     pub(super) fn is_through(&self) -> bool {
@@ -79,16 +81,7 @@ impl ParquetWriter {
     /// # Errors
     /// A full disk, or a value that the readers refuse.
     pub fn push(&mut self, record: &IoRecord) -> Result<(), Error> {
-        let refused = |name, value: u64, problem| Err(Error::Argument { name, value: value.to_string(), problem });
-        if record.offset_bytes > i64::MAX as u64 - u64::from(record.size_bytes) {
-            return refused("offset_bytes", record.offset_bytes, "lies beyond 8 EiB, and would not be read again");
-        }
-        if record.size_bytes == 0 {
-            return refused("size_bytes", 0, "an I/O has at least one byte");
-        }
-        if let Some(latency_ns) = record.latency_ns.filter(|&ns| ns > i64::MAX as u64) {
-            return refused("latency_ns", latency_ns, "is beyond 2^63, and would not be read again");
-        }
+        self.readable.take(record)?;
         if self.group.len() == self.group.capacity() {
             let more = growth::<Grouped>(self.target.path(), self.group.len(), GROUP_RECORDS)?;
             self.group.reserve_exact(more);

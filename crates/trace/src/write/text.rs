@@ -9,6 +9,7 @@ use linnet_types::{IoRecord, Op};
 
 use linnet_files::Links;
 
+use super::readable::Readable;
 use super::target::Target;
 use crate::error::Error;
 
@@ -22,11 +23,13 @@ const DEVICES_MAX: usize = 1 << 16;
 /// A text file that is being written.
 struct Text {
     file: BufWriter<Target>,
+    readable: Readable,
 }
 
 impl Text {
     fn create(path: &Path) -> Result<Text, Error> {
-        Ok(Text { file: BufWriter::with_capacity(256 * 1024, Target::create(path, Links::Follow)?) })
+        let file = BufWriter::with_capacity(256 * 1024, Target::create(path, Links::Follow)?);
+        Ok(Text { file, readable: Readable::default() })
     }
 
     fn is_through(&self) -> bool {
@@ -66,7 +69,11 @@ impl CsvWriter {
     }
 
     /// Adds one record.
+    ///
+    /// # Errors
+    /// A full disk, or a value that the readers refuse.
     pub fn push(&mut self, r: &IoRecord) -> Result<(), Error> {
+        self.0.readable.take(r)?;
         let op = if r.op == Op::Read { 'R' } else { 'W' };
         let IoRecord { arrive_ns, offset_bytes, size_bytes, device, tenant, .. } = r;
         match r.latency_ns {
@@ -127,7 +134,11 @@ impl FioWriter {
     }
 
     /// Adds one record.
+    ///
+    /// # Errors
+    /// A full disk, a value that the readers refuse, or a device without a target.
     pub fn push(&mut self, r: &IoRecord) -> Result<(), Error> {
+        self.text.readable.take(r)?;
         self.last_us = r.arrive_ns / 1000;
         if !self.targets.contains_key(&r.device) {
             if self.given || self.targets.len() == DEVICES_MAX {
