@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{At, Error};
+use crate::gzip::Members;
 use crate::teller::Teller;
 
 /// Longest line of a text trace. The longest real ones (blkparse with a process name) have about 120 bytes.
@@ -32,6 +33,19 @@ pub(crate) fn is_utf16(text: &[u8]) -> bool {
 fn is_zstd(magic: &[u8]) -> bool {
     magic.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
         || matches!(magic, [first, 0x2a, 0x4d, 0x18, ..] if (0x50..=0x5f).contains(first))
+}
+
+/// The error of a decompressor, with what to do where that is known.
+fn advised(error: std::io::Error) -> std::io::Error {
+    // A number of zstd's public interface, as the library returns it: frameParameter_windowTooLarge.
+    const WINDOW_TOO_LARGE: usize = 0usize.wrapping_sub(16);
+    if error.to_string() != zstd::zstd_safe::get_error_name(WINDOW_TOO_LARGE) {
+        return error;
+    }
+    std::io::Error::other(
+        "its zstd data need a window of more than 128 MiB, as `zstd --long` makes them; \
+         decompress them first, with `zstd -dc --long=31`",
+    )
 }
 
 /// Counts the bytes read from the file, before decompression, for the progress report.
@@ -84,7 +98,7 @@ impl Input {
         let mut plain = BufReader::with_capacity(128 * 1024, Metered { file, bytes: meter.clone() });
         let magic = plain.fill_buf().map_err(failed)?;
         let reader: Box<dyn Read + Send> = if magic.starts_with(&[0x1f, 0x8b]) {
-            Box::new(flate2::bufread::MultiGzDecoder::new(plain))
+            Box::new(Members::new(plain))
         } else if is_zstd(magic) {
             Box::new(zstd::stream::read::Decoder::with_buffer(plain).map_err(failed)?)
         } else {
@@ -112,7 +126,7 @@ impl Input {
     /// The first bytes of the file, at most [`HEAD_BYTES`]. Must be called before anything else is read.
     pub fn head(&mut self) -> Result<&[u8], Error> {
         while !self.eof && self.end - self.start < HEAD_BYTES {
-            self.fill(At::Byte(0))?;
+            self.fill(At::Byte((self.end - self.start) as u64))?;
         }
         Ok(&self.buffer[self.start..self.end.min(self.start + HEAD_BYTES)])
     }
@@ -169,7 +183,9 @@ impl Input {
                     self.eof = true;
                     self.cut = true;
                 }
-                Err(source) => return Err(Error::Read { path: self.path.clone(), at, source }),
+                Err(error) => {
+                    return Err(Error::Read { path: self.path.clone(), at, source: advised(error) });
+                }
             }
             return Ok(());
         }

@@ -16,6 +16,7 @@ mod convert;
 mod error;
 mod format;
 mod formats;
+mod gzip;
 mod input;
 mod memory;
 mod merge;

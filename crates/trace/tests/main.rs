@@ -3,6 +3,7 @@
 
 mod columns;
 mod common;
+mod compressed;
 mod convert;
 mod events;
 mod formats;

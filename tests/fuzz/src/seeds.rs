@@ -55,6 +55,19 @@ fn vscsi_record(command: u8, lbn: u64, time_us: u64) -> Vec<u8> {
     record
 }
 
+/// A gzip member that holds its content as it is, and zeros behind it.
+fn gzip(content: &[u8]) -> Vec<u8> {
+    let length = content.len() as u16;
+    let mut member = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1];
+    member.extend(length.to_le_bytes());
+    member.extend((!length).to_le_bytes());
+    member.extend(content);
+    member.extend(crc32fast::hash(content).to_le_bytes());
+    member.extend(u32::from(length).to_le_bytes());
+    member.extend([0; 5]);
+    member
+}
+
 /// Names of formats, with a file for each.
 pub fn built_in(folder: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
     let text = |name: &str, rows: &str| (name.to_string(), rows.as_bytes().to_vec());
@@ -98,5 +111,6 @@ pub fn built_in(folder: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
             "# tracer: nop\nCPU:2 [LOST 7 EVENTS]\n fio-812 [001] d.h1. 12.5: linnet_io: dev=253:0 id=1f replica=1 leg=7:1 op=read offset=4096 size=8192 arrived_ns=1000 latency_ns=84000 error=0 arrive=1 end=2 probe=0 tracked=1\n fio-812 [001] d.h1. 12.6: linnet_io: dev=253:0 id=20 replica=0 op=write offset=0 size=512 arrived_ns=1500 latency_ns=9000 error=-5 arrive=3\n sshd-1 [000] ..... 12.7: block_rq_issue: 8,0 W 4096\n",
         ),
         text("workload-csv", "t_ns,op,lba_512,sectors,latency_ns\n5,R,2,8,69802\n9,W,0,16,\n"),
+        ("workload-csv".to_string(), [gzip(b"t_ns,op,lba_512,sectors\n"), gzip(b"5,R,2,8\n")].concat()),
     ])
 }
