@@ -54,6 +54,57 @@ def test_tables_need_their_columns() -> None:
     assert not trace.has_latency
 
 
+GOOD = {"arrive_ns": [0, 1, 2], "op": [0, 1, 0], "offset_bytes": [0] * 3, "size_bytes": [4096] * 3}
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"device": [1, None, 2]}, "row 1: device is null"),
+        ({"tenant": [1, 2, None]}, "row 2: tenant is null"),
+        ({"op": [None, 0, 0]}, "row 0: op is null"),
+        ({"arrive_ns": [0, 1, -1]}, "row 2: arrive_ns is -1, not a whole number from 0 to 18446744073709551615"),
+        ({"arrive_ns": [0, 0.5, 1]}, "row 1: arrive_ns is 0.5, not"),
+        ({"latency_ns": [1.0, float("nan"), None]}, "row 1: latency_ns is nan, not"),
+        ({"latency_ns": pa.array([1, 2**64 - 1, None], pa.uint64())}, "row 1: latency_ns is 2.64-1; null means none"),
+        ({"latency_ns": pa.array([1, 2**63, None], pa.uint64())}, "row 1: latency_ns 9223372036854775808 is beyond"),
+        ({"size_bytes": [1, 2, 2**32]}, "row 2: size_bytes is 4294967296, not"),
+        ({"size_bytes": [1, 0, 2]}, "row 1: size_bytes is 0"),
+        ({"op": [0, 2, 0]}, "row 1: op 2; 0 is a read"),
+        ({"op": ["R", "W", "R"]}, "column 'op' is of type string"),
+        ({"arrive_ns": pa.array([0, 1, 2], pa.timestamp("us"))}, r"column 'arrive_ns' is of type timestamp\[us\]"),
+    ],
+)
+def test_a_table_is_refused_with_its_column_and_row(columns: dict, message: str) -> None:
+    table = pa.table(GOOD | columns)
+    for whole in (table, pa.concat_tables([table.slice(0, 1), table.slice(1)])):
+        with pytest.raises(TraceError, match=f"^table: {message}"):
+            trace_from_table(whole)
+
+
+def test_a_column_of_a_table_is_there_once() -> None:
+    table = pa.table(GOOD)
+    for field in ("op", "latency_ns"):
+        twice = table.append_column(field, table["op"]).append_column(field, table["op"])
+        with pytest.raises(TraceError, match=f"columns have the name '{field}'"):
+            trace_from_table(twice)
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint8(), pa.float64(), pa.decimal128(20, 0)])
+def test_whole_numbers_of_any_type_make_a_trace(kind: pa.DataType) -> None:
+    table = pa.table({**GOOD, "size_bytes": [64] * 3, "device": [3] * 3, "latency_ns": [7, None, 9], "tenant": [1] * 3})
+    other = pa.table([column.cast(kind) for column in table.columns], names=table.column_names)
+    for whole in (other, pa.concat_tables([other.slice(0, 2), other.slice(2)])):
+        assert trace_to_table(trace_from_table(whole)).equals(trace_to_table(trace_from_table(table)))
+    coded = table.set_column(1, "op", table["op"].dictionary_encode())
+    assert trace_from_table(coded).columns()["op"].tolist() == [0, 1, 0]
+    assert trace_from_table(table).columns()["latency_ns"].tolist() == [7, 2**64 - 1, 9]
+    none = trace_from_table(table.set_column(5, "latency_ns", pa.nulls(3)))
+    assert not none.has_latency
+    with pytest.raises(TraceError, match="no records"):
+        trace_from_table(other.slice(0, 0))
+
+
 def test_tenants_survive_tables_and_files(tmp_path) -> None:
     columns = {"arrive_ns": [0, 2, 5], "op": [0, 1, 0], "offset_bytes": [0, 4096, 0], "size_bytes": [4096, 512, 512]}
     table = pa.table(columns | {"tenant": [7, 0, 2**32 - 1]})

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     SCHEMA: pa.Schema
     """Columns of a trace: those of ``spec/trace-record.md``. ``op`` is 0 for a read and 1 for a write."""
 
+_NONE = 2**64 - 1
+"""Stands for "no latency" in the columns of a :class:`linnet.Trace`."""
+
 
 @cache
 def _schema() -> pa.Schema:
@@ -67,45 +70,73 @@ def trace_to_table(trace: Trace) -> pa.Table:
 
     columns = trace.columns()
     latency = columns.pop("latency_ns")
-    missing = latency == np.uint64(2**64 - 1)
+    missing = latency == np.uint64(_NONE)
     arrays = {name: pa.array(values) for name, values in columns.items()}
     arrays["latency_ns"] = pa.array(latency, mask=missing)
     metadata = {"linnet.format": trace.format, **{f"linnet.skipped.{k}": str(v) for k, v in trace.skipped.items()}}
     return pa.table([arrays[f.name] for f in schema], schema=schema.with_metadata(metadata))
 
 
+def _first_without(values: pa.Array, kind: pa.DataType) -> int:
+    """The first row whose value is none of a type, given that one is not."""
+    import pyarrow as pa
+
+    first, rows = 0, len(values)
+    while rows > 1:
+        half = rows // 2
+        try:
+            values.slice(first, half).cast(kind)
+            first, rows = first + half, rows - half
+        except pa.ArrowException:
+            rows = half
+    return first
+
+
+def _column(table: pa.Table, name: str, field: pa.Field) -> np.ndarray:
+    """A column as the schema has it: what may be absent is then 0, or no latency, and no latency is 2^64-1."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    count = table.column_names.count(field.name)
+    if count == 0:
+        return np.full(table.num_rows, _NONE if field.nullable else 0, dtype=field.type.to_pandas_dtype())
+    if count > 1:
+        raise TraceError(f"{name}: {count} columns have the name {field.name!r}")
+    values = table.column(field.name).combine_chunks()
+    kind = values.type.value_type if types.is_dictionary(values.type) else values.type
+    numeric = (types.is_integer, types.is_boolean, types.is_floating, types.is_decimal, types.is_null)
+    if not any(holds(kind) for holds in numeric):
+        raise TraceError(f"{name}: column {field.name!r} is of type {values.type}, where whole numbers are expected")
+    try:
+        numbers = values.cast(field.type)
+    except pa.ArrowException:
+        row = _first_without(values, field.type)
+        most = 2**field.type.bit_width - 1
+        raise TraceError(
+            f"{name}: row {row}: {field.name} is {values[row]}, not a whole number from 0 to {most}"
+        ) from None
+    empty = np.asarray(numbers.is_null())
+    if empty.any() and not field.nullable:
+        raise TraceError(f"{name}: row {empty.argmax()}: {field.name} is null, which only latency_ns may be")
+    filled = np.asarray(numbers.fill_null(_NONE if field.nullable else 0))
+    if field.nullable and (wrong := (filled == _NONE) & ~empty).any():
+        raise TraceError(f"{name}: row {wrong.argmax()}: {field.name} is 2^64-1; null means none")
+    return filled
+
+
 def trace_from_table(table: pa.Table, name: str = "table") -> Trace:
     """Take a table with the columns of :data:`SCHEMA` as a trace.
 
-    ``device``, ``latency_ns`` and ``tenant`` may be absent.
+    ``device``, ``latency_ns`` and ``tenant`` may be absent, and a latency may be null. Columns may be of any integer,
+    boolean, decimal or floating type that holds whole numbers in the range of the schema. Raises
+    :class:`linnet.TraceError`, which says column and row.
     """
     schema = _schema()
     required = [f.name for f in schema if f.name not in ("device", "latency_ns", "tenant")]
     lacking = [c for c in required if c not in table.column_names]
     if lacking:
         raise TraceError(f"{name}: no column {lacking[0]!r}; a trace has {', '.join(f.name for f in schema)}")
-
-    def column(field: str, default: int | None = None) -> np.ndarray:
-        kind = schema.field(field).type
-        if field not in table.column_names:
-            return np.full(table.num_rows, default, dtype=kind.to_pandas_dtype())
-        values = table.column(field).cast(kind).combine_chunks()
-        if default is not None:
-            values = values.fill_null(default)
-        elif values.null_count:
-            raise TraceError(f"{name}: column {field!r} has {values.null_count} empty cells")
-        return np.asarray(values.to_numpy(zero_copy_only=False))
-
-    return Trace.from_columns(
-        name,
-        arrive_ns=column("arrive_ns"),
-        op=column("op"),
-        offset_bytes=column("offset_bytes"),
-        size_bytes=column("size_bytes"),
-        device=column("device", 0),
-        latency_ns=column("latency_ns", 2**64 - 1),
-        tenant=column("tenant", 0),
-    )
+    return Trace.from_columns(name, **{field.name: _column(table, name, field) for field in schema})
 
 
 def write_trace(trace: Trace | pa.Table, path: str | PathLike[str]) -> None:
