@@ -24,6 +24,17 @@ pub enum Error {
         /// Its index in the input.
         device: usize,
     },
+    /// The inflection point is a latency of 0, which a model file has for "not known".
+    #[error(
+        "device {device}: {share:.1} % of the reads have a latency of 0, so no latency tells fast reads from slow ones: \
+         the clock of this trace is too coarse"
+    )]
+    CoarseClock {
+        /// Its index in the input.
+        device: usize,
+        /// Reads with a latency of 0, in percent.
+        share: f64,
+    },
     /// No record can become a row.
     #[error(
         "none of {records} records is a read with a latency ({without} reads lack one): use a trace with completions, \

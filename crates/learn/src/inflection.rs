@@ -139,7 +139,7 @@ impl Inflection {
 ///
 /// # Errors
 /// [`Error::NoDevice`], [`Error::DeviceOutOfRange`], [`Error::NoLatency`] for a device without a read,
-/// [`Error::Setting`].
+/// [`Error::CoarseClock`] if the best threshold is 0, [`Error::Setting`].
 pub fn inflection_point(
     latencies: &[&[Nanos]],
     device: usize,
@@ -149,7 +149,7 @@ pub fn inflection_point(
     if device >= devices.len() {
         return Err(Error::DeviceOutOfRange { device, devices: devices.len() });
     }
-    Ok(search(&devices, device, options))
+    search(&devices, device, options)
 }
 
 /// [`inflection_point`] of every device, with each distribution sorted once.
@@ -158,7 +158,7 @@ pub fn inflection_point(
 /// As [`inflection_point`].
 pub fn inflection_points(latencies: &[&[Nanos]], options: &InflectionOptions) -> Result<Vec<Inflection>, Error> {
     let devices = prepare(latencies, options)?;
-    Ok((0..devices.len()).map(|device| search(&devices, device, options)).collect())
+    (0..devices.len()).map(|device| search(&devices, device, options)).collect()
 }
 
 /// A device's latencies in ascending order, and its starting point.
@@ -294,7 +294,7 @@ fn save(saved: &mut [i128], first: Try, tries: usize, failover_ns: Nanos, mut ne
     }
 }
 
-fn search(devices: &[Distribution], device: usize, options: &InflectionOptions) -> Inflection {
+fn search(devices: &[Distribution], device: usize, options: &InflectionOptions) -> Result<Inflection, Error> {
     let grid = Grid::new(options.step_percentiles);
     let own = &devices[device];
     let reach = (options.span_percentiles / options.step_percentiles).round() as i64;
@@ -334,15 +334,19 @@ fn search(devices: &[Distribution], device: usize, options: &InflectionOptions) 
         let (a, b) = (boost[best].boost_ns, boost[i].boost_ns);
         if b > a || (b == a && farther(best, i)) { i } else { best }
     });
+    if boost[best].latency_ns == 0 {
+        let zeros = own.sorted.partition_point(|&latency_ns| latency_ns == 0);
+        return Err(Error::CoarseClock { device, share: 100.0 * zeros as f64 / own.sorted.len() as f64 });
+    }
     let start_percentile = grid.percentile(own.start);
-    Inflection {
+    Ok(Inflection {
         percentile: boost[best].percentile,
         latency_ns: boost[best].latency_ns,
         boost_ns: boost[best].boost_ns,
         start_percentile,
         start_latency_ns: own.sorted[rank(own.sorted.len(), start_percentile / 100.0)],
         boost,
-    }
+    })
 }
 
 #[cfg(test)]

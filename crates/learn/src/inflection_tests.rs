@@ -132,7 +132,7 @@ fn more_replicas_save_more() {
 
 #[test]
 fn tiny_and_constant_inputs() {
-    for reads in [&[5u64][..], &[0], &[5, 5, 5, 5], &[u64::MAX; 3]] {
+    for reads in [&[5u64][..], &[1], &[5, 5, 5, 5], &[u64::MAX; 3]] {
         let found = inflection_point(&[reads], 0, &options(1_000)).unwrap();
         assert_eq!((found.latency_ns, found.boost_ns, found.percentile), (reads[0], 0.0, 99.9), "{reads:?}");
         assert!(!reads.iter().any(|&x| is_slow(x, found.latency_ns)));
@@ -211,4 +211,15 @@ proptest! {
         let fast = reads.iter().filter(|&&x| !is_slow(x, found.latency_ns)).count();
         prop_assert!(fast as f64 >= found.percentile / 100.0 * reads.len() as f64 - 1e-9);
     }
+}
+
+#[test]
+fn a_point_of_zero_is_no_point() {
+    let mut reads = vec![0; 900];
+    reads.resize(1_000, 1_000_000);
+    let refused = inflection_points(&[&bimodal(1_000, 0.1, 1), &reads], &options(10_000)).err();
+    assert!(matches!(refused, Some(Error::CoarseClock { device: 1, share: 90.0 })), "{refused:?}");
+    // Some reads of 0 do not make it so.
+    reads[20..900].fill(80_000);
+    assert!(inflection_point(&[&reads], 0, &options(10_000)).unwrap().latency_ns >= 80_000);
 }

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Which I/Os of a trace a model learns: order, cut, device, clock."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from linnet import FitSettings, LearnError, Trace, fit, inflection_point
+from numpy.typing import NDArray
+
+SETTINGS = FitSettings(epochs=1)
+
+
+def reads(name: str, arrive_ns: NDArray[Any], latency_ns: NDArray[Any], device: NDArray[Any] | int = 0) -> Trace:
+    count = len(arrive_ns)
+    return Trace.from_columns(
+        name,
+        arrive_ns=arrive_ns.astype(np.uint64),
+        op=np.zeros(count, np.uint8),
+        # In an order of their own: a place in the trace would tell what its order does.
+        offset_bytes=(np.random.default_rng(9).permutation(count) * 4096).astype(np.uint64),
+        size_bytes=np.full(count, 4096, np.uint32),
+        device=np.broadcast_to(np.asarray(device, np.uint32), count).copy(),
+        latency_ns=latency_ns.astype(np.uint64),
+    )
+
+
+def test_a_clock_that_is_too_coarse_is_refused(linnet: Callable[..., Any], tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    latency = np.where(chance.random(4000) < 0.9, 0, 1_000_000 * chance.integers(1, 5, 4000))
+    coarse = reads("coarse", np.arange(4000) * 500_000, latency)
+    for refused in (lambda: inflection_point([latency]), lambda: fit([coarse], settings=SETTINGS)):
+        with pytest.raises(LearnError, match=r"9[01].* % of the reads have a latency of 0.* clock .* too coarse"):
+            refused()
+    path, model = tmp_path / "coarse.csv", tmp_path / "m.linnet"
+    coarse.write(path)
+    for words in (("label",), ("fit", "-o", model)):
+        refused = linnet(*words, "-t", path)
+        assert refused.returncode == 1 and "too coarse" in refused.stderr and not model.exists()
+    # A few reads of 0 are no reason.
+    assert inflection_point([np.where(np.arange(4000) % 50 == 0, 0, latency + 100_000)]).latency_ns >= 100_000
