@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Which I/Os of a trace a model learns: order, cut, device, clock."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,24 @@ def reads(name: str, arrive_ns: NDArray[Any], latency_ns: NDArray[Any], device: 
         device=np.broadcast_to(np.asarray(device, np.uint32), count).copy(),
         latency_ns=latency_ns.astype(np.uint64),
     )
+
+
+def test_label_and_fit_cut_a_trace_at_the_same_read(linnet: Callable[..., Any], tmp_path: Path) -> None:
+    chance = np.random.default_rng(1)
+    # Nine of ten reads arrive in the first half of the time, and the device is slow after half of the reads.
+    arrive = np.concatenate([np.sort(chance.integers(0, 10**9, 5400)), np.sort(chance.integers(10**9, 2 * 10**9, 600))])
+    base = np.where(np.arange(6000) < 3000, 100_000, 1_000_000)
+    uneven = tmp_path / "uneven.csv"
+    reads("uneven", arrive, base + chance.integers(0, 40_000, 6000)).write(uneven)
+    for share in (0.5, 0.8):
+        options = ("-t", uneven, "--train-share", share, "--json")
+        (label,) = json.loads(linnet("label", *options).stdout)["rows"]
+        fitted = json.loads(linnet("fit", *options, "--epochs", 1, "-o", tmp_path / "m.linnet").stdout)
+        assert label["inflection_us"] == fitted["inflection"]["latency_us"]
+        assert label["percentile"] == fitted["inflection"]["percentile"]
+        assert label["reads"] == fitted["train_rows"]
+    (whole,) = json.loads(linnet("label", "-t", uneven, "--json").stdout)["rows"]
+    assert whole["reads"] == 6000
 
 
 def test_a_clock_that_is_too_coarse_is_refused(linnet: Callable[..., Any], tmp_path: Path) -> None:

@@ -51,6 +51,16 @@ pub fn without_rows(train: &[&[IoRecord]], test: &[&[IoRecord]]) -> Vec<usize> {
     without.map(|(device, _)| device).collect()
 }
 
+/// The latencies that give a device's inflection point in a [`label`] with this share: those of its earlier rows, in the
+/// order of arrival.
+///
+/// # Errors
+/// [`Error::Setting`]; [`Error::NoReads`]; [`Error::TooFewRows`] if one of the parts is empty.
+pub fn training_latencies(records: &[IoRecord], train_share: f64) -> Result<Vec<Nanos>, Error> {
+    check_train_share(train_share)?;
+    Ok(split(records, train_share)?.0.latency_ns)
+}
+
 /// The rows of one period of a device, without labels.
 fn rows_of(records: &[IoRecord], purpose: &'static str) -> Result<TrainingSet, Error> {
     match TrainingSet::from_records(records, Nanos::MAX) {

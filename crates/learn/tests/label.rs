@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that labels come from the training part alone.
 
-use linnet_learn::{Error, InflectionOptions, TrainingSet, label};
+use linnet_learn::{Error, InflectionOptions, TrainingSet, inflection_point, label, training_latencies};
 use linnet_sim::Chance;
 use linnet_types::{IoRecord, Nanos, Op};
 
@@ -49,6 +49,17 @@ fn the_parts_are_the_set_with_its_labels() {
     let labelled = label(&[&records], 0.8, &options()).unwrap().remove(0);
     let whole = TrainingSet::from_records(&records, labelled.inflection.latency_ns).unwrap();
     assert_eq!((labelled.train, labelled.test), whole.split_at_share(0.8));
+}
+
+#[test]
+fn the_latencies_of_the_training_part_give_its_point() {
+    let records = bimodal(3);
+    let labelled = label(&[&records], 0.7, &options()).unwrap().remove(0);
+    let latency_ns = training_latencies(&records, 0.7).unwrap();
+    assert_eq!(latency_ns, labelled.train.latency_ns);
+    assert_eq!(inflection_point(&[&latency_ns], 0, &options()).unwrap(), labelled.inflection);
+    assert!(matches!(training_latencies(&records, 1.0), Err(Error::Setting { .. })));
+    assert!(matches!(training_latencies(&records[..5], 0.5), Err(Error::TooFewRows { .. })));
 }
 
 #[test]

@@ -47,6 +47,19 @@ fn curve<'py>(py: Python<'py>, found: &linnet_learn::Inflection) -> PyResult<Boo
     PyArray1::from_vec(py, flat).reshape([found.boost.len(), 3])
 }
 
+/// Latencies in ns, in the order of arrival, of the reads that a fit with this share finds a device's inflection point
+/// on; shape (reads,).
+#[pyfunction]
+pub fn training_latencies<'py>(
+    py: Python<'py>,
+    trace: PyRef<'py, PyTrace>,
+    train_share: f64,
+) -> PyResult<Bound<'py, PyArray1<u64>>> {
+    let records = trace.records.clone();
+    let found = py.detach(|| linnet_learn::training_latencies(&records, train_share)).map_err(errors::learn)?;
+    Ok(PyArray1::from_vec(py, found))
+}
+
 /// The devices, by their place, of which a period has no read to train or to test on.
 #[pyfunction]
 pub fn without_rows(py: Python<'_>, traces: Vec<PyRef<'_, PyTrace>>, test: Vec<PyRef<'_, PyTrace>>) -> Vec<usize> {

@@ -48,7 +48,9 @@ mod _native {
     #[pymodule_export]
     use crate::knob_model::PyKnobModel;
     #[pymodule_export]
-    use crate::learn::{evaluate, fit, inflection_point, inflight_rows, training_rows, without_rows};
+    use crate::learn::{
+        evaluate, fit, inflection_point, inflight_rows, training_latencies, training_rows, without_rows,
+    };
     #[pymodule_export]
     use crate::model::PyModel;
     #[pymodule_export]

@@ -74,7 +74,8 @@ class Setup:
     """Keep so many I/Os in flight, in the order of the traces, whose times have no other meaning then. Rows tell
     ``ios_per_s``. ``None``: I/Os arrive at their times."""
     fit: FitSettings = field(default_factory=FitSettings)
-    """Training; its ``train_share`` splits each trace by time."""
+    """Training; its ``train_share`` is a share of each trace's time, so that devices that run together are cut
+    together."""
 
 
 T = TypeVar("T")

@@ -78,7 +78,8 @@ class FitSettings:
     false_submit_weight: float = 5.0
     """Weight of a row that is slow and would be submitted; 1 is unbiased training."""
     train_share: float = 0.5
-    """The first share of each trace, by arrival time, is trained on; the rest is for evaluation."""
+    """The first share of each trace's reads, in the order of arrival, is trained on; the rest is for evaluation. An
+    :class:`linnet.Experiment` cuts at this share of the time instead, because its devices run on one clock."""
     replicas: int = 3
     """Replicas in the search for the inflection point."""
     failover_ns: int = 15_000
@@ -123,8 +124,8 @@ def fit(
 
     ``traces[i]`` are the I/Os of device ``i`` with their latencies.
 
-    The first ``settings.train_share`` of each trace is for training and the rest for testing. If ``test`` has another
-    period of each device, all of ``traces`` is for training and ``test`` for testing.
+    The first ``settings.train_share`` of each trace's reads is for training and the rest for testing. If ``test`` has
+    another period of each device, all of ``traces`` is for training and ``test`` for testing.
 
     ``pooled`` fits one model for all the devices instead, labelled by one inflection point of their latencies together.
     ``shared_trees`` gives each device its own network and inflection point, but the same trees, fitted to the rows of
@@ -200,7 +201,7 @@ def dominant_reads(latencies_ns: ArrayLike) -> tuple[int, float]:
 def evaluate(
     model: Model, traces: Trace | Sequence[Trace], test_share: float = 1.0, slow_ns: int | None = None
 ) -> dict[str, Any]:
-    """Test ``model`` on the last ``test_share`` of each trace by time; no row is filtered.
+    """Test ``model`` on the last ``test_share`` of each trace's reads, in the order of arrival; no row is filtered.
 
     Returns rows, base_rate (the accuracy of always submitting), accuracy, balanced_accuracy, roc_auc (``None`` if only
     one class occurs), and false_submit and false_revoke as shares of all rows. Slow is a latency above the model's own

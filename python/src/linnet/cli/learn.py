@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from linnet._native import Array, Model, Trace
+from linnet._native import Array, Model, Trace, training_latencies
 from linnet.cli.options import AsJson, Format, Lenient, Preset, Replicas, Seed, Share, Traces, check_preset, load_all
 from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
 from linnet.files import write_whole
@@ -27,7 +27,8 @@ from linnet.learning import (
 from linnet.traces import without_ties
 
 TrainShare = Annotated[
-    float, typer.Option(help="Share of each trace, from its start, for training; the rest tests.", min=0.05, max=0.95)
+    float,
+    typer.Option(help="Share of each trace's reads, from its start, for training; the rest tests.", min=0.05, max=0.95),
 ]
 
 SlowUs = Annotated[
@@ -109,7 +110,7 @@ def label_command(
     share: Share = None,
     replicas: Replicas = 3,
     train_share: Annotated[
-        float, typer.Option(help="Look at this share of each trace, from its start.", min=0.05, max=1.0)
+        float, typer.Option(help="Look at this share of each trace's reads, from its start.", min=0.05, max=1.0)
     ] = 1.0,
     format: Format = None,
     lenient: Lenient = False,
@@ -126,7 +127,8 @@ def label_command(
     with Bars() as bars:
         traces = measured(load_all(trace, format, bars, lenient=lenient), preset, share, seed, bars)
     warn_dominated(traces)
-    columns = [(t.split(train_share)[0] if train_share < 1 else t).read_latencies() for t in traces]
+    # A fit finds its point on the reads that it trains on, without the first few, which have no features.
+    columns = [training_latencies(t, train_share) if train_share < 1 else t.read_latencies() for t in traces]
     found: list[dict[str, Any]] = []
     for i, one in enumerate(traces):
         point = inflection_point(columns, device=i, replicas=replicas, seed=seed)
@@ -268,7 +270,7 @@ def evaluate_command(
     share: Share = None,
     max_records: MaxRecords = RECORDS_MAX,
     test_share: Annotated[
-        float, typer.Option(help="Share of each trace, up to its end, to test on.", min=0.05, max=1.0)
+        float, typer.Option(help="Share of each trace's reads, up to its end, to test on.", min=0.05, max=1.0)
     ] = 1 - FitSettings.train_share,
     slow_us: SlowUs = None,
     format: Format = None,
