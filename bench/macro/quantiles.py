@@ -74,6 +74,8 @@ def boosted(features: NDArray[np.uint8], latency_ns: NDArray[np.uint64], seed: i
 
 def rows_of(trace: Trace, seed: int) -> list[dict[str, Any]]:
     """One row per kind of prediction."""
+    # The rows below are those of the fit.
+    trace = trace.without_ties(seed)
     model = fit([trace], seed, FitSettings())[0].model
     features, _, latency_ns = inflight_rows(trace, model.inflection_ns)
     cut = round(len(features) / 2)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from linnet import Trace
 from linnet.studies.revokes import revoke_rates
-from linnet.traces import without_ties
 
 sys.path.insert(0, str(Path(__file__).parent))
 from real_accuracy import FILES
@@ -31,8 +30,7 @@ def main() -> int:
     rows = []
     for file in FILES:
         name = file.removesuffix(".zst").split("per_50k.")[-1]
-        trace = without_ties(Trace.read(args.traces / file), args.seed).named(name)
-        rows += revoke_rates(trace, args.seed, args.schema)
+        rows += revoke_rates(Trace.read(args.traces / file).named(name), args.seed, args.schema)
     if args.json:
         print(json.dumps(rows, indent=1))
         return 0

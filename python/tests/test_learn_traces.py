@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from linnet import FitSettings, LearnError, Trace, fit, inflection_point
+from linnet import FitSettings, LearnError, Trace, evaluate, fit, inflection_point
+from linnet._native import Array
+from linnet.mixing import mixed
 from numpy.typing import NDArray
 
 SETTINGS = FitSettings(epochs=1)
@@ -26,6 +28,45 @@ def reads(name: str, arrive_ns: NDArray[Any], latency_ns: NDArray[Any], device: 
         device=np.broadcast_to(np.asarray(device, np.uint32), count).copy(),
         latency_ns=latency_ns.astype(np.uint64),
     )
+
+
+def listed_by_completion(seed: int = 0) -> Trace:
+    """Four reads at one time, every 5 ms, of which each is slow by chance, listed as they complete."""
+    chance = np.random.default_rng(seed)
+    slow = chance.random((5000, 4)) < 0.25
+    latency = np.where(slow, 900_000, 80_000) + chance.integers(0, 20_000, slow.shape)
+    return reads("listed", np.repeat(np.arange(5000) * 5_000_000, 4), np.sort(latency, axis=1).ravel())
+
+
+def test_the_order_of_a_recorder_tells_a_model_nothing() -> None:
+    listed = listed_by_completion()
+    (fitted,) = fit([listed], settings=SETTINGS)
+    told = evaluate(fitted.model, listed, 0.5)
+    for figures in (fitted.report["biased"], fitted.report["linnet"], told, told["linnet"]):
+        assert figures["roc_auc"] == pytest.approx(0.5, abs=0.02)
+    assert told["linnet"] == fitted.report["linnet"]
+    (apart,) = fit([listed], settings=SETTINGS, test=[listed_by_completion(1)])
+    assert apart.report["linnet"]["roc_auc"] == pytest.approx(0.5, abs=0.02)
+
+
+def test_what_was_drawn_is_not_drawn_again() -> None:
+    listed = listed_by_completion()
+    once = listed.without_ties(3)
+    columns = listed.columns()
+    drawn = np.lexsort((mixed(np.arange(len(listed), dtype=np.uint64), 3), columns["arrive_ns"]))
+    assert (once.columns()["offset_bytes"] == columns["offset_bytes"][drawn]).all()
+    for again in (once.without_ties(4), once.named("other").split(0.5)[0].without_ties(4)):
+        offsets = again.columns()["offset_bytes"]
+        assert (offsets == once.columns()["offset_bytes"][: len(again)]).all()
+    assert not (listed.without_ties(4).columns()["offset_bytes"] == once.columns()["offset_bytes"]).all()
+    models = [fit([trace], 3, SETTINGS)[0].model.to_bytes() for trace in (listed, once)]
+    assert models[0] == models[1]
+
+
+def test_the_log_of_a_modelled_device_keeps_the_order_in_which_it_was_served() -> None:
+    (log,) = Array("consumer-deep", 1, 1).run([listed_by_completion()], "baseline", [], log=True).logs()
+    kept = log.without_ties(1).columns()
+    assert all((kept[name] == column).all() for name, column in log.columns().items())
 
 
 def test_label_and_fit_cut_a_trace_at_the_same_read(linnet: Callable[..., Any], tmp_path: Path) -> None:

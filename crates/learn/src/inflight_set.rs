@@ -26,7 +26,8 @@ pub struct InflightSet {
 
 impl InflightSet {
     /// Replays the records of one device, in any order, through the in-flight tracker that serves live reads. Records
-    /// without a latency are also left out of the features: their end is unknown, and is not guessed.
+    /// without a latency are also left out of the features: their end is unknown, and is not guessed. I/Os that arrive
+    /// at one time are taken in the order given: see [`without_ties`](crate::without_ties).
     ///
     /// # Errors
     /// [`Error::NoReads`] if no read has a latency.

@@ -52,6 +52,7 @@ mod predictions;
 mod replay;
 mod set;
 mod thresholds;
+mod ties;
 mod trees;
 
 pub use boost::{BoostOptions, evaluate_trees, fit_trees};
@@ -71,3 +72,4 @@ pub use predictions::*;
 pub use replay::{Event, in_time_order};
 pub use set::{Dropped, HISTORY, TrainingSet, check_train_share};
 pub use thresholds::{hedge_percentile, thresholds};
+pub use ties::without_ties;

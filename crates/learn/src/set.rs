@@ -41,7 +41,7 @@ pub struct TrainingSet {
 impl TrainingSet {
     /// Replays the records of one device, in any order, through the tracker that serves live reads, and keeps the
     /// features of each read at its arrival. Split a trace of several devices first; `device` of the records is
-    /// ignored.
+    /// ignored. I/Os that arrive at one time are taken in the order given: see [`without_ties`](crate::without_ties).
     ///
     /// # Errors
     /// [`Error::NoReads`] if no read has a latency.

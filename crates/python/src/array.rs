@@ -391,7 +391,7 @@ impl PyRun {
 
     /// The I/Os of each device as it saw them, with its latencies; empty unless the run was logged.
     fn logs(&self) -> Vec<PyTrace> {
-        self.log.iter().zip(&self.names).map(|(log, name)| PyTrace::made(name.clone(), log.clone())).collect()
+        self.log.iter().zip(&self.names).map(|(log, name)| PyTrace::served(name.clone(), log.clone())).collect()
     }
 }
 

@@ -46,13 +46,22 @@ pub struct PyTrace {
     /// Of how many blocks of records one is held; 1 for a whole trace.
     #[pyo3(get)]
     every: u64,
+    /// I/Os that arrive at one time are in the order in which their device got them, or in one that was drawn. A
+    /// recorder may list them as they completed.
+    order_known: bool,
 }
 
 impl PyTrace {
     /// A trace that was generated, not read from a file.
     pub fn made(name: String, records: Vec<IoRecord>) -> Self {
         let (skipped, warnings) = (BTreeMap::new(), Vec::new());
-        PyTrace { records: Arc::new(records), name, format: "linnet".into(), skipped, warnings, every: 1 }
+        let (format, order_known) = ("linnet".into(), false);
+        PyTrace { records: Arc::new(records), name, format, skipped, warnings, every: 1, order_known }
+    }
+
+    /// The I/Os of a modelled device, in the order in which it got them.
+    pub fn served(name: String, records: Vec<IoRecord>) -> Self {
+        PyTrace { order_known: true, ..Self::made(name, records) }
     }
 
     fn write_whole(&self, path: &Path, links: Links, go_on: &mut dyn FnMut() -> bool) -> Result<(), Error> {
@@ -73,7 +82,8 @@ impl PyTrace {
 
     fn derived(&self, name: String, records: Vec<IoRecord>) -> Self {
         let (format, skipped) = (self.format.clone(), self.skipped.clone());
-        PyTrace { format, skipped, every: self.every, ..Self::made(name, records) }
+        let (every, order_known) = (self.every, self.order_known);
+        PyTrace { format, skipped, every, order_known, ..Self::made(name, records) }
     }
 }
 
@@ -116,7 +126,8 @@ impl PyTrace {
             ));
         }
         let records = Arc::new(trace.records);
-        Ok(PyTrace { records, name, format: trace.format.into(), skipped: trace.skipped, warnings, every })
+        let (format, skipped) = (trace.format.into(), trace.skipped);
+        Ok(PyTrace { records, name, format, skipped, warnings, every, order_known: false })
     }
 
     /// A trace from columns of equal length, which are sorted by arrival; a latency of 2^64-1 means none. Without
@@ -242,6 +253,16 @@ impl PyTrace {
         self.records.iter().any(|r| r.op.is_read() && r.latency_ns.is_some())
     }
 
+    /// The trace with I/Os that arrive at one time in an order drawn by a hash of `seed` and their places. Recordings
+    /// that list I/Os as they completed would otherwise tell which of them was slow. A log of a modelled device, and
+    /// what was drawn before, stays as it is: features are those that its device's model would have had.
+    fn without_ties(&self, py: Python<'_>, seed: u64) -> PyTrace {
+        let drawn = if self.order_known { None } else { py.detach(|| linnet_learn::without_ties(&self.records, seed)) };
+        let records = drawn.map_or_else(|| self.records.clone(), Arc::new);
+        let warnings = self.warnings.clone();
+        PyTrace { records, warnings, order_known: true, ..self.derived(self.name.clone(), Vec::new()) }
+    }
+
     /// Rates, sizes and latency quantiles, as `linnet trace stat --json` prints them.
     fn stat<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = TraceStats { skipped: self.skipped.clone(), ..py.detach(|| TraceStats::of(&self.records)) };
@@ -307,7 +328,8 @@ impl PyTrace {
             return Err(PyValueError::new_err(format!("{} and {}: longer than 400 days", self.name, other.name)));
         }
         let later = other.records.iter().map(|r| IoRecord { arrive_ns: r.arrive_ns + at_ns, ..*r });
-        Ok(self.derived(self.name.clone(), self.records.iter().copied().chain(later).collect()))
+        let joined = self.derived(self.name.clone(), self.records.iter().copied().chain(later).collect());
+        Ok(PyTrace { order_known: self.order_known && other.order_known, ..joined })
     }
 
     /// The trace at `factor` times its rate: times are divided by it. Latencies are dropped unless the factor is 1.

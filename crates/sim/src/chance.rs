@@ -16,6 +16,11 @@ fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// Spreads a number over 64 bits; each seed does it in another way. `linnet.mixing.mixed` is the same for arrays.
+pub fn mixed(number: u64, seed: u64) -> u64 {
+    mix(number.wrapping_add(seed.wrapping_mul(GOLDEN)))
+}
+
 impl Chance {
     /// Starts the stream of this seed.
     pub fn new(seed: u64) -> Self {

@@ -11,7 +11,7 @@ mod modelled;
 mod queue;
 mod test_device;
 
-pub use chance::Chance;
+pub use chance::{Chance, mixed};
 pub use clock::VirtualClock;
 pub use fault::{FaultCounts, FaultPlan, Faulty, Window};
 pub use laws::Lawful;

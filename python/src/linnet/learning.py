@@ -67,6 +67,11 @@ def whole_ns(values: ArrayLike, name: str) -> NDArray[np.uint64]:
     return np.ascontiguousarray(given, dtype=np.uint64)
 
 
+def as_learned(traces: Sequence[Trace], seed: int) -> list[Trace]:
+    """The traces with I/Os that arrive at one time in an order that tells nothing of their end."""
+    return [trace.without_ties(seed) for trace in traces]
+
+
 @dataclass(frozen=True)
 class FitSettings:
     """How a LinnOS model is trained. The defaults are the paper's where it gives them."""
@@ -122,7 +127,8 @@ def fit(
 ) -> list[Fitted]:
     """Fit one model for each device, a LinnOS network and linnet's trees together.
 
-    ``traces[i]`` are the I/Os of device ``i`` with their latencies.
+    ``traces[i]`` are the I/Os of device ``i`` with their latencies. Those that arrive at one time are taken in an order
+    drawn by a hash of ``seed`` (:meth:`linnet.Trace.without_ties`).
 
     The first ``settings.train_share`` of each trace's reads is for training and the rest for testing. If ``test`` has
     another period of each device, all of ``traces`` is for training and ``test`` for testing.
@@ -136,8 +142,9 @@ def fit(
     geometric mean of all devices' inflection points: for devices of different types among which a policy chooses, since
     odds of one event can be compared. ``slow_ns`` is that latency for devices that are fitted one by one.
 
-    Raises :class:`linnet.LearnError` when a trace has no latencies or too few reads, and :class:`ValueError` for
-    ``pooled`` with ``shared_trees`` and for ``mean_slow`` with ``slow_ns``. Same traces, settings and seed: same bytes.
+    Raises :class:`linnet.LearnError` when a trace has no latencies, too few reads, or latencies of which most
+    are 0, and :class:`ValueError` for ``pooled`` with ``shared_trees`` and for ``mean_slow`` with ``slow_ns``. Same
+    traces, settings and seed: same bytes.
     """
     if pooled and shared_trees:
         raise ValueError("pooled, shared_trees: one model for all devices, or one for each with common trees; not both")
@@ -145,8 +152,8 @@ def fit(
         raise ValueError("mean_slow, slow_ns: the latency of a slow read is computed or given; not both")
     s = settings or FitSettings()
     fitted = _native.fit(
-        list(traces),
-        None if test is None else list(test),
+        as_learned(traces, seed),
+        None if test is None else as_learned(test, seed),
         seed=seed,
         epochs=s.epochs,
         batch=s.batch,
@@ -199,9 +206,16 @@ def dominant_reads(latencies_ns: ArrayLike) -> tuple[int, float]:
 
 
 def evaluate(
-    model: Model, traces: Trace | Sequence[Trace], test_share: float = 1.0, slow_ns: int | None = None
+    model: Model,
+    traces: Trace | Sequence[Trace],
+    test_share: float = 1.0,
+    slow_ns: int | None = None,
+    seed: int = 0,
 ) -> dict[str, Any]:
     """Test ``model`` on the last ``test_share`` of each trace's reads, in the order of arrival; no row is filtered.
+
+    As in :func:`fit`, ``seed`` draws the order of I/Os that arrive at one time; give that of the fit to test on what it
+    held out.
 
     Returns rows, base_rate (the accuracy of always submitting), accuracy, balanced_accuracy, roc_auc (``None`` if only
     one class occurs), and false_submit and false_revoke as shares of all rows. Slow is a latency above the model's own
@@ -212,4 +226,5 @@ def evaluate(
     ``latencies`` has for each predicted quantile its ``share``, the share of reads ``covered`` by it, its mean pinball
     loss, and the loss of a constant prediction for these reads, the best one in hindsight.
     """
-    return _native.evaluate(model, [traces] if isinstance(traces, Trace) else list(traces), test_share, slow_ns)
+    given = as_learned([traces] if isinstance(traces, Trace) else traces, seed)
+    return _native.evaluate(model, given, test_share, slow_ns)

@@ -15,7 +15,6 @@ import numpy as np
 
 from linnet._native import Trace, TraceError
 from linnet.extras import require
-from linnet.mixing import mixed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -145,17 +144,3 @@ def write_trace(trace: Trace | pa.Table, path: str | PathLike[str]) -> None:
     The file appears whole or not at all.
     """
     (trace if isinstance(trace, Trace) else trace_from_table(trace)).write(path)
-
-
-def without_ties(trace: Trace, seed: int) -> Trace:
-    """The trace with I/Os that arrive at the same time in an order drawn by a hash.
-
-    Recordings that list I/Os in the order of their completion would otherwise tell which of them was slow. A new trace
-    says nothing of what its reader skipped.
-    """
-    columns = trace.columns()
-    arrive = columns["arrive_ns"]
-    if (arrive[1:] > arrive[:-1]).all():
-        return trace
-    order = np.lexsort((mixed(np.arange(len(arrive), dtype=np.uint64), seed), arrive))
-    return Trace.from_columns(trace.name, **{name: column[order] for name, column in columns.items()})

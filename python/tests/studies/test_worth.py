@@ -21,7 +21,6 @@ from linnet.studies.kept import CONTENT, kept_rows
 from linnet.studies.worth_fair import fair
 from linnet.studies.worth_grid import Cell
 from linnet.studies.worth_page import page_of
-from linnet.traces import without_ties
 from typer.testing import CliRunner
 
 
@@ -99,7 +98,7 @@ def test_ties_are_broken_by_a_hash_and_nothing_else_moves() -> None:
         np.zeros(count, np.uint32),
         np.full(count, 80_000, np.uint64),
     )
-    orders = {tuple(without_ties(trace, seed).columns()["offset_bytes"] // 4096) for seed in range(20)}
+    orders = {tuple(trace.without_ties(seed).columns()["offset_bytes"] // 4096) for seed in range(20)}
     assert len(orders) > 5
     for order in orders:
         assert sorted(order[:4]) == [0, 1, 2, 3] and sorted(order[4:6]) == [4, 5] and order[6] == 6

@@ -36,7 +36,7 @@ impl PyDeviceRun {
             device: u32::from(*stream),
             ..*r
         });
-        PyTrace::made(self.names.join("+"), records.collect())
+        PyTrace::served(self.names.join("+"), records.collect())
     }
 
     /// Counters of the drive: write amplification, GC, wear, utilisation of each die and of the least and most busy

@@ -18,13 +18,13 @@ from linnet.learning import (
     SCHEMAS,
     FitSettings,
     Fitted,
+    as_learned,
     dominant_reads,
     evaluate,
     fit,
     inflection_point,
     is_better_than_base_rate,
 )
-from linnet.traces import without_ties
 
 TrainShare = Annotated[
     float,
@@ -55,7 +55,7 @@ def measured(traces: Sequence[Trace], preset: str | None, share: float | None, s
     """The traces with latencies: their own, or what the SSD model answers under the baseline policy.
 
     With their own, I/Os that arrive at the same time are in an order drawn by a hash:
-    :func:`linnet.traces.without_ties`.
+    :func:`linnet.learning.as_learned`.
     """
     for trace in traces:
         if not len(trace.read_latencies()) and not (trace.columns()["op"] == 0).any():
@@ -74,7 +74,7 @@ def measured(traces: Sequence[Trace], preset: str | None, share: float | None, s
             raise typer.BadParameter(
                 f"{trace.name} has no latencies; add --preset to run it through the SSD model", param_hint="--trace"
             )
-    return [without_ties(trace, seed) for trace in traces]
+    return as_learned(traces, seed)
 
 
 DOMINANT = 0.2
@@ -290,7 +290,7 @@ def evaluate_command(
     loaded = Model.load(model)
     with Bars() as bars:
         traces = measured(load_all(trace, format, bars, max_records, lenient), preset, share, seed, bars)
-    result = evaluate(loaded, traces, test_share, None if slow_us is None else round(slow_us * 1000))
+    result = evaluate(loaded, traces, test_share, None if slow_us is None else round(slow_us * 1000), seed)
     if json:
         print_json(result)
         return

@@ -17,7 +17,6 @@ import numpy as np
 from linnet._native import Array, LearnError, Trace, synth, workloads
 from linnet.studies.accuracy import CEILING, FIGURES, accuracy
 from linnet.studies.kept import CONTENT, NUMBER, Kept, Kinds, digest_of
-from linnet.traces import without_ties
 
 SHARES = (0.25, 0.5, 0.75, 0.9)
 """Device-wide shares that a claim must hold across."""
@@ -149,7 +148,7 @@ def study_cell(
         trace, test = on_device(first, cell), on_device(second, cell)
     else:
         # Recordings may list I/Os as they completed: in ties the order would tell which was slow.
-        trace = first_reads(without_ties(load(cell.source), cell.seed), max_reads)
+        trace = first_reads(load(cell.source).without_ties(cell.seed), max_reads)
         if cell.preset is not None:
             trace = on_device(trace, cell)
     told = {"max_reads": max_reads} | ({"defects": list(defects)} if defects else {})

@@ -64,6 +64,8 @@ def revoke_rates(trace: Trace, seed: int = 0, schema: str = "linnet-1") -> list[
     ``fitted``, on the rows that the trees were fitted to, or ``later``, on the last quarter of the earlier half, which
     these trees have not seen. ``asked`` and the rates are shares of all reads; ``threshold`` is in natural log-odds.
     """
+    # The rows below are those of the fits.
+    trace = trace.without_ties(seed)
     rows: list[dict[str, Any]] = []
     for chosen_on, share in (("fitted", TRAINED_ON), ("later", FITTED_ON)):
         model = fit([trace], seed, FitSettings(epochs=1, train_share=share, schema=schema))[0].model

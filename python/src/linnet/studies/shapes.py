@@ -60,6 +60,8 @@ def accuracies(
     step: Callable[[int], object] = lambda done: None,
 ) -> tuple[list[dict[str, Any]], dict[str, Network]]:
     """Figures of every shape on a trace with latencies, and the networks."""
+    # The rows below are those of the fit.
+    trace = trace.without_ties(seed)
     fitted = fit([trace], seed, FitSettings(epochs=1, max_rows=1000))[0]
     inflection_ns = fitted.model.inflection_ns
     rows: list[dict[str, Any]] = []

@@ -23,7 +23,6 @@ from linnet.progress import Progress
 from linnet.studies.grid import ARRIVALS, REAL_SSD, Source, content_of
 from linnet.studies.kept import CONTENT, NUMBER, Kept, Kinds
 from linnet.studies.worth import ROW, cell_rows, reported_seeds, split
-from linnet.traces import without_ties
 
 LOADS = {"light": 0.125, "busy": 1.0, "over": 4.0}
 """Rates as multiples of the busy one."""
@@ -151,7 +150,7 @@ def parts(cell: Cell, seed: int, load: Callable[[Source], Sequence[Trace]]) -> t
     traces = load(cell.source)
     if cell.ios is not None:
         traces = [first_records(trace, 2 * cell.ios // len(traces)) for trace in traces]
-    return [without_ties(trace, seed) for trace in traces], None
+    return [trace.without_ties(seed) for trace in traces], None
 
 
 def iops(workload: str, devices: int) -> float:

@@ -116,7 +116,7 @@ def changing(
     if then or changes or not all(part.has_latency for part in parts):
         preset = preset or DRIVE
     if preset is None:
-        return one_after_the_other(parts)
+        return one_after_the_other([part.without_ties(seed) for part in parts])
     first = one_after_the_other(parts)
     if then:
         second = one_after_the_other(then)
