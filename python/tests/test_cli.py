@@ -16,7 +16,7 @@ from conftest import device_trace
 from linnet import Model, Trace, read_trace, write_trace
 
 STAT = {
-    "records", "reads", "writes", "tenants", "duration_s", "iops_mean", "iops_max_10s", "read_bytes_mean",
+    "records", "reads", "writes", "tenants", "devices", "duration_s", "iops_mean", "iops_max_10s", "read_bytes_mean",
     "write_bytes_mean", "read_bytes_max", "write_bytes_max", "read_latency_us", "skipped",
 }  # fmt: skip
 ROW = {

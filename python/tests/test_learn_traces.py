@@ -2,12 +2,14 @@
 """Which I/Os of a trace a model learns: order, cut, device, clock."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from conftest import device_trace
 from linnet import FitSettings, LearnError, Trace, evaluate, fit, inflection_point
 from linnet._native import Array
 from linnet.mixing import mixed
@@ -85,6 +87,68 @@ def test_label_and_fit_cut_a_trace_at_the_same_read(linnet: Callable[..., Any], 
         assert label["reads"] == fitted["train_rows"]
     (whole,) = json.loads(linnet("label", "-t", uneven, "--json").stdout)["rows"]
     assert whole["reads"] == 6000
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Path:
+    """A file of two devices in turn, of which device 7 takes eight times as long."""
+    made = device_trace(0, 4000).columns()
+    device = np.where(np.arange(4000) % 2, 7, 2)
+    path = tmp_path / "two.csv"
+    latency = np.where(device == 7, 8 * made["latency_ns"], made["latency_ns"])
+    reads("two", made["arrive_ns"], latency, device).write(path)
+    return path
+
+
+def test_a_model_is_of_one_device(linnet: Callable[..., Any], two: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m.linnet"
+    stat = json.loads(linnet("trace", "stat", two, "--json").stdout)
+    assert stat["devices"] == Trace.read(two).stat()["devices"] == 2
+    assert re.search(r"devices\W+2", linnet("trace", "stat", two).stdout)
+    fit_options = ("--epochs", 1, "-o", model)
+    for words in (("label",), ("fit", *fit_options)):
+        refused = linnet(*words, "-t", two)
+        assert refused.returncode == 1 and not model.exists()
+        assert "two.csv has I/Os of 2 devices (2, 7)" in refused.stderr and "--device N" in refused.stderr
+    found = {}
+    for device in ("2", "7", "all"):
+        (row,) = json.loads(linnet("label", "-t", two, "--device", device, "--json").stdout)["rows"]
+        found[device] = row["reads"], row["inflection_us"]
+    assert [count for count, _ in found.values()] == [2000, 2000, 4000]
+    assert found["7"][1] > 4 * found["2"][1]
+    assert linnet("fit", "-t", two, "--device", 7, *fit_options).returncode == 0
+    assert "2 devices" in linnet("evaluate", "-m", model, "-t", two).stderr
+    own = json.loads(linnet("evaluate", "-m", model, "-t", two, "--device", 7, "--json").stdout)
+    assert own["linnet"]["rows"] == 1000
+
+    part = tmp_path / "seven.parquet"
+    linnet("trace", "convert", two, "--device", 7, "-o", part)
+    assert Trace.read(part).devices == [7] and len(Trace.read(part)) == 2000
+    absent = linnet("label", "-t", two, "--device", 1)
+    assert absent.returncode == 1 and "another device" in absent.stderr
+    for wrong in ("-1", "every", "4294967296"):
+        assert linnet("label", "-t", two, "--device", wrong).returncode == 2
+
+
+@pytest.mark.slow
+def test_whatif_says_where_it_replays_several_devices_as_one(linnet: Callable[..., Any], two: Path) -> None:
+    options = ("--seeds", 1, "--replicas", 2, "--preset", "sata", "--json")
+    assert "the I/Os of 2 devices are replayed as those of one" in linnet("whatif", two, *options).stderr
+
+
+def test_the_library_wants_one_device_too(two: Path) -> None:
+    whole = Trace.read(two)
+    assert whole.devices == [2, 7]
+    (fitted,) = fit([Trace.read(two, device=2)], settings=SETTINGS)
+    for refused in (
+        lambda: fit([whole], settings=SETTINGS),
+        lambda: fit([Trace.read(two, device=2)], settings=SETTINGS, test=[whole]),
+        lambda: evaluate(fitted.model, whole),
+    ):
+        with pytest.raises(LearnError, match=r"two.csv has I/Os of 2 devices \(2, 7\)"):
+            refused()
+    one = whole.as_one_device()
+    assert one.devices == [0] and len(fit([one], settings=SETTINGS)) == 1
 
 
 def test_a_clock_that_is_too_coarse_is_refused(linnet: Callable[..., Any], tmp_path: Path) -> None:

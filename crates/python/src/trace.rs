@@ -91,9 +91,12 @@ impl PyTrace {
 impl PyTrace {
     /// Reads a file of any known format, plain or compressed. `progress(bytes, total bytes)` may return False to stop.
     /// `tenant_from` "device" makes each device number a tenant. Of a trace of more than `most` records, one of every
-    /// `every` blocks of consecutive records is kept, at its own time. Raises TraceError with file, record and field.
+    /// `every` blocks of consecutive records is kept, at its own time. With `device` only that device's records are
+    /// read. Raises TraceError with file, record and field.
     #[staticmethod]
-    #[pyo3(signature = (path, format = None, lenient = false, progress = None, tenant_from = None, most = None))]
+    #[pyo3(signature = (path, format = None, lenient = false, progress = None, tenant_from = None, most = None,
+        device = None))]
+    #[allow(clippy::too_many_arguments)]
     fn read(
         py: Python<'_>,
         path: PathBuf,
@@ -102,6 +105,7 @@ impl PyTrace {
         progress: Option<Py<PyAny>>,
         tenant_from: Option<&str>,
         most: Option<u64>,
+        device: Option<u32>,
     ) -> PyResult<Self> {
         let tenant_from = tenants(tenant_from)?;
         let room = linnet_trace::free().map(|room| (room.bytes / BYTES_A_RECORD, room.limit));
@@ -109,7 +113,7 @@ impl PyTrace {
         // A trace that is far out of order is read twice, and each reading asks.
         let mut options = || {
             let (format, progress) = (format.clone(), Some(teller(progress.clone())));
-            Options { format, lenient, tenant_from, records_max: room, progress }
+            Options { format, lenient, tenant_from, device, records_max: room, progress }
         };
         let read = py.detach(|| match most {
             None => linnet_trace::read_all(&path, options()).map(|trace| (trace, 1, None)),
@@ -253,6 +257,18 @@ impl PyTrace {
         self.records.iter().any(|r| r.op.is_read() && r.latency_ns.is_some())
     }
 
+    /// Numbers of the devices that have an I/O, ascending.
+    #[getter]
+    fn devices(&self) -> Vec<u32> {
+        linnet_trace::devices(&self.records).into_iter().collect()
+    }
+
+    /// The same I/Os as those of one device, number 0: for volumes of one drive.
+    fn as_one_device(&self) -> PyTrace {
+        let records = self.records.iter().map(|r| IoRecord { device: 0, ..*r }).collect();
+        PyTrace { warnings: self.warnings.clone(), ..self.derived(self.name.clone(), records) }
+    }
+
     /// The trace with I/Os that arrive at one time in an order drawn by a hash of `seed` and their places. Recordings
     /// that list I/Os as they completed would otherwise tell which of them was slow. A log of a modelled device, and
     /// what was drawn before, stays as it is: features are those that its device's model would have had.
@@ -387,6 +403,7 @@ pub fn stats_dict(py: Python<'_>, stats: TraceStats) -> PyResult<Bound<'_, PyDic
     dict.set_item("reads", stats.reads)?;
     dict.set_item("writes", stats.writes)?;
     dict.set_item("tenants", stats.tenants)?;
+    dict.set_item("devices", stats.devices)?;
     dict.set_item("duration_s", stats.duration_s)?;
     dict.set_item("iops_mean", stats.iops_mean)?;
     dict.set_item("iops_max_10s", stats.iops_max_10s)?;

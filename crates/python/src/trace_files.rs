@@ -36,12 +36,13 @@ pub fn trace_stat<'py>(
 }
 
 /// Writes trace files as one file in flat memory, in the form of its ending. `factor` re-rates one trace; `merge` makes
-/// each of them a tenant, or with `keep_tenants` keeps theirs apart. `progress(bytes, total bytes)` may return False to
+/// each of them a tenant, or with `keep_tenants` keeps theirs apart. With `device` only that device's records are
+/// written. `progress(bytes, total bytes)` may return False to
 /// stop. Returns `records`, `tenants` (counted up to one more than `tenants_max`), `tenants_max`, `formats`, `skipped`,
 /// and `warnings` as pairs of file and text.
 #[pyfunction]
 #[pyo3(signature = (paths, out, *, format = None, lenient = false, tenant_from = None, factor = None, merge = false,
-    keep_tenants = false, progress = None))]
+    keep_tenants = false, device = None, progress = None))]
 #[allow(clippy::too_many_arguments)]
 pub fn trace_convert<'py>(
     py: Python<'py>,
@@ -53,6 +54,7 @@ pub fn trace_convert<'py>(
     factor: Option<f64>,
     merge: bool,
     keep_tenants: bool,
+    device: Option<u32>,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let tenant_from = tenants(tenant_from)?;
@@ -77,7 +79,7 @@ pub fn trace_convert<'py>(
             progress.lock().is_ok_and(|mut progress| progress.tell(sum))
         };
         let (format, progress) = (format.clone(), Some(Box::new(teller) as Teller));
-        Options { format, lenient, tenant_from, progress, ..Options::default() }
+        Options { format, lenient, tenant_from, device, progress, ..Options::default() }
     };
     let mut go_on = || Python::attach(|py| py.check_signals()).is_ok();
     let done = py.detach(|| linnet_trace::convert(&paths, &out, change, &mut options, &mut go_on));

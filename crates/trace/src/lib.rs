@@ -45,7 +45,7 @@ pub use rerate::{
     Baseline, LatencyTarget, Rerated, latency_distance, rerate, rerate_to_target, scale_sizes, slice_by_time,
 };
 pub use sample::{BLOCK_RECORDS, Sampled, read_sample};
-pub use stat::{LatencyUs, TraceStats};
+pub use stat::{LatencyUs, TraceStats, devices};
 pub use streamed::{FileStats, stat_file};
 pub use synth::synth;
 pub use write::{AnyWriter, CsvWriter, FioWriter, Metadata, ParquetWriter, write_csv, write_fio, write_parquet};

@@ -66,6 +66,8 @@ pub struct Options {
     pub lenient: bool,
     /// Where the tenant of a record comes from.
     pub tenant_from: TenantFrom,
+    /// Read only the records of this device; the others are counted as `another device`.
+    pub device: Option<u32>,
     /// Most records of a whole trace, and where that limit comes from. [`read_all`] refuses longer ones, so that it
     /// does not run out of memory.
     pub records_max: Option<(u64, &'static str)>,
@@ -110,8 +112,10 @@ pub struct Records {
     span: Span,
     lenient: bool,
     tenant_from: TenantFrom,
+    device: Option<u32>,
     records_max: Option<(u64, &'static str)>,
     far: u64,
+    others: u64,
     finished: bool,
 }
 
@@ -131,6 +135,9 @@ impl Records {
         let mut skipped = self.source.report().skipped;
         if self.far > 0 {
             skipped.insert("absurd time".into(), self.far);
+        }
+        if self.others > 0 {
+            skipped.insert("another device".into(), self.others);
         }
         skipped
     }
@@ -165,6 +172,10 @@ impl Records {
                 let bad =
                     Bad::of("time", record.arrive_ns, "ns lies more than 400 days from a record before it in the file");
                 return Err(bad.place(&self.path, self.source.at(), self.format.name));
+            }
+            if self.device.is_some_and(|wanted| wanted != record.device) {
+                self.others += 1;
+                continue;
             }
             if self.tenant_from == TenantFrom::Device {
                 record.tenant = record.device;
@@ -239,8 +250,10 @@ fn open_as(path: &Path, files: &[PathBuf], options: Options) -> Result<Records, 
         span: Span::default(),
         lenient: options.lenient,
         tenant_from: options.tenant_from,
+        device: options.device,
         records_max: options.records_max,
         far: 0,
+        others: 0,
         finished: false,
     })
 }

@@ -37,6 +37,8 @@ pub struct TraceStats {
     pub writes: u64,
     /// Tenants that have at least one I/O.
     pub tenants: u64,
+    /// Devices that have at least one I/O.
+    pub devices: u64,
     /// From the first to the last arrival.
     pub duration_s: f64,
     /// `records / duration_s`; 0 if all arrive at once.
@@ -84,16 +86,26 @@ fn most_in_window(records: &[IoRecord]) -> u64 {
     most as u64
 }
 
-fn tenants(records: &[IoRecord]) -> u64 {
-    records.chunk_by(|a, b| a.tenant == b.tenant).map(|run| run[0].tenant).collect::<BTreeSet<_>>().len() as u64
+/// The different values of a field, ascending.
+fn distinct(records: &[IoRecord], field: impl Fn(&IoRecord) -> u32) -> BTreeSet<u32> {
+    records.chunk_by(|a, b| field(a) == field(b)).map(|run| field(&run[0])).collect()
+}
+
+/// The devices that have at least one I/O, ascending.
+pub fn devices(records: &[IoRecord]) -> BTreeSet<u32> {
+    distinct(records, |r| r.device)
 }
 
 impl TraceStats {
     /// Statistics of records that are sorted by arrival.
     pub fn of(records: &[IoRecord]) -> TraceStats {
         debug_assert!(records.is_sorted_by_key(|r| r.arrive_ns));
-        let mut stats =
-            TraceStats { records: records.len() as u64, tenants: tenants(records), ..TraceStats::default() };
+        let mut stats = TraceStats {
+            records: records.len() as u64,
+            tenants: distinct(records, |r| r.tenant).len() as u64,
+            devices: devices(records).len() as u64,
+            ..TraceStats::default()
+        };
         let (mut read_bytes, mut write_bytes) = (0u128, 0u128);
         let (mut read_latencies, mut write_latencies) = (Vec::new(), Vec::new());
         for r in records {

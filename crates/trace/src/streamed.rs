@@ -21,7 +21,7 @@ use crate::stat::{LatencyUs, TraceStats, WINDOW_NS, quantiles};
 const EXACT_MAX: usize = 1 << 22;
 /// Arrivals within the window of `iops_max_10s`: 64 MiB.
 const WINDOW_MAX: usize = 1 << 23;
-/// Tenants that are told apart.
+/// Tenants that are told apart, and devices.
 const TENANTS_MAX: usize = 1 << 16;
 
 /// Statistics of a file, and what the reader said about it.
@@ -86,6 +86,7 @@ struct Seen {
     window: VecDeque<Nanos>,
     most: usize,
     tenants: BTreeSet<u32>,
+    devices: BTreeSet<u32>,
     first_ns: Option<Nanos>,
     last_ns: Nanos,
 }
@@ -117,7 +118,8 @@ impl Seen {
         self.window.push_back(r.arrive_ns);
         self.most = self.most.max(self.window.len());
         self.tenants.insert(r.tenant);
-        Ok(self.window.len() <= WINDOW_MAX && self.tenants.len() <= TENANTS_MAX)
+        self.devices.insert(r.device);
+        Ok(self.window.len() <= WINDOW_MAX && self.tenants.len().max(self.devices.len()) <= TENANTS_MAX)
     }
 
     fn finish(self) -> (TraceStats, f64) {
@@ -126,6 +128,7 @@ impl Seen {
         stats.read_bytes_mean = mean(self.read_bytes, stats.reads);
         stats.write_bytes_mean = mean(self.write_bytes, stats.writes);
         stats.tenants = self.tenants.len() as u64;
+        stats.devices = self.devices.len() as u64;
         let duration_ns = self.last_ns - self.first_ns.unwrap_or(self.last_ns);
         stats.duration_s = duration_ns as f64 / 1e9;
         if duration_ns > 0 {

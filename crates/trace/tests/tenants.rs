@@ -4,7 +4,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::common::{io, read, refused, temporary};
-use linnet_trace::{MergedTenants, Metadata, Options, ParquetWriter, TenantFrom, TraceStats, merge, read_all};
+use linnet_trace::{
+    MergedTenants, Metadata, Options, ParquetWriter, TenantFrom, TraceStats, merge, read_all, stat_file,
+};
 use linnet_types::IoRecord;
 use linnet_types::Op::{Read, Write};
 
@@ -106,11 +108,26 @@ fn merged_traces_keep_every_io_in_order() {
 }
 
 #[test]
-fn tenants_are_counted() {
-    let of = |tenants: &[u32]| {
-        let records: Vec<IoRecord> =
-            tenants.iter().map(|&t| IoRecord { tenant: t, ..io(0, Read, 0, 1, 0, None) }).collect();
-        TraceStats::of(&records).tenants
+fn tenants_and_devices_are_counted() {
+    let of = |numbers: &[u32]| {
+        let one = |&n: &u32| IoRecord { tenant: n, device: n / 2, ..io(0, Read, 0, 1, 0, None) };
+        let stats = TraceStats::of(&numbers.iter().map(one).collect::<Vec<_>>());
+        (stats.tenants, stats.devices)
     };
-    assert_eq!((of(&[]), of(&[5, 5]), of(&[1, 0, 1, u32::MAX, 0])), (0, 1, 3));
+    assert_eq!((of(&[]), of(&[5, 5]), of(&[1, 0, 1, u32::MAX, 0])), ((0, 0), (1, 1), (3, 2)));
+}
+
+#[test]
+fn one_device_of_a_trace_is_read_alone() {
+    let rows = b"3,R,0,4096,1577808000000626\n9,W,512,8192,1577808000000700\n9,R,0,512,1577808000000900\n";
+    let file = temporary("one-device", rows);
+    let of = |device| Options { device, ..Options::default() };
+    let trace = read_all(file.path(), of(Some(9))).unwrap();
+    assert_eq!(trace.records, [io(0, Write, 512, 8192, 9, None), io(200_000, Read, 0, 512, 9, None)]);
+    assert_eq!(trace.skipped.get("another device"), Some(&1));
+    assert!(!read_all(file.path(), of(None)).unwrap().skipped.contains_key("another device"));
+    let devices = |device| stat_file(file.path(), of(device)).unwrap().unwrap().stats.devices;
+    assert_eq!((devices(None), devices(Some(9))), (2, 1));
+    let message = read_all(file.path(), of(Some(4))).unwrap_err().to_string();
+    assert!(message.contains("another device") && message.contains('3'), "{message}");
 }

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linnet import _native
-from linnet._native import Model, Trace
+from linnet._native import LearnError, Model, Trace
 
 Progress = Callable[[int, int, float], None]
 """Called with the epochs done, the epochs in all and the loss."""
@@ -67,8 +67,21 @@ def whole_ns(values: ArrayLike, name: str) -> NDArray[np.uint64]:
     return np.ascontiguousarray(given, dtype=np.uint64)
 
 
+def require_one_device(traces: Sequence[Trace]) -> None:
+    """Raise :class:`linnet.LearnError` for a trace with I/Os of several devices, which no device has in flight."""
+    for trace in traces:
+        if len(devices := trace.devices) > 1:
+            some = ", ".join(map(str, devices[:8])) + (", ..." if len(devices) > 8 else "")
+            raise LearnError(
+                f"{trace.name} has I/Os of {len(devices):,} devices ({some}), and a model is that of one: read one of "
+                "them (--device N; device= of Trace.read), or say that they are volumes of one drive (--device all; "
+                "Trace.as_one_device)"
+            )
+
+
 def as_learned(traces: Sequence[Trace], seed: int) -> list[Trace]:
-    """The traces with I/Os that arrive at one time in an order that tells nothing of their end."""
+    """The traces, each of one device, with I/Os that arrive at one time in an order that tells nothing of their end."""
+    require_one_device(traces)
     return [trace.without_ties(seed) for trace in traces]
 
 
@@ -142,9 +155,9 @@ def fit(
     geometric mean of all devices' inflection points: for devices of different types among which a policy chooses, since
     odds of one event can be compared. ``slow_ns`` is that latency for devices that are fitted one by one.
 
-    Raises :class:`linnet.LearnError` when a trace has no latencies, too few reads, or latencies of which most
-    are 0, and :class:`ValueError` for ``pooled`` with ``shared_trees`` and for ``mean_slow`` with ``slow_ns``. Same
-    traces, settings and seed: same bytes.
+    Raises :class:`linnet.LearnError` when a trace has no latencies, too few reads, I/Os of several devices, or
+    latencies of which most are 0, and :class:`ValueError` for ``pooled`` with ``shared_trees`` and for ``mean_slow``
+    with ``slow_ns``. Same traces, settings and seed: same bytes.
     """
     if pooled and shared_trees:
         raise ValueError("pooled, shared_trees: one model for all devices, or one for each with common trees; not both")
@@ -214,8 +227,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """Test ``model`` on the last ``test_share`` of each trace's reads, in the order of arrival; no row is filtered.
 
-    As in :func:`fit`, ``seed`` draws the order of I/Os that arrive at one time; give that of the fit to test on what it
-    held out.
+    As in :func:`fit`, each trace is of one device, and ``seed`` draws the order of I/Os that arrive at one time; give
+    that of the fit to test on what it held out. Raises :class:`linnet.LearnError` for a trace of several devices or
+    without latencies.
 
     Returns rows, base_rate (the accuracy of always submitting), accuracy, balanced_accuracy, roc_auc (``None`` if only
     one class occurs), and false_submit and false_revoke as shares of all rows. Slow is a latency above the model's own

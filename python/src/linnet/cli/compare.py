@@ -261,6 +261,12 @@ def whatif_command(
         require("report", "--report")
     with Bars() as bars:
         loaded = faster(load_all(traces, format, bars, lenient=lenient), rerate)
+        for one in loaded:
+            if len(one.devices) > 1:
+                warn(
+                    f"{one.name}: the I/Os of {len(one.devices):,} devices are replayed as those of one; `linnet trace "
+                    "convert --device N` writes those of one device"
+                )
         setup = Setup(preset=preset or "", replicas=replicas, seed=seed, device_wide_share=share)
         verdict = assess(loaded, setup, bars, seeds)
     if report is not None:

@@ -11,7 +11,19 @@ import numpy as np
 import typer
 
 from linnet._native import Array, Model, Trace, training_latencies
-from linnet.cli.options import AsJson, Format, Lenient, Preset, Replicas, Seed, Share, Traces, check_preset, load_all
+from linnet.cli.options import (
+    AsJson,
+    Device,
+    Format,
+    Lenient,
+    Preset,
+    Replicas,
+    Seed,
+    Share,
+    Traces,
+    check_preset,
+    load_all,
+)
 from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
 from linnet.files import write_whole
 from linnet.learning import (
@@ -54,7 +66,7 @@ MaxRecords = Annotated[
 def measured(traces: Sequence[Trace], preset: str | None, share: float | None, seed: int, bars: Bars) -> list[Trace]:
     """The traces with latencies: their own, or what the SSD model answers under the baseline policy.
 
-    With their own, I/Os that arrive at the same time are in an order drawn by a hash:
+    With their own, each is of one device, and I/Os that arrive at the same time are in an order drawn by a hash:
     :func:`linnet.learning.as_learned`.
     """
     for trace in traces:
@@ -112,6 +124,7 @@ def label_command(
     train_share: Annotated[
         float, typer.Option(help="Look at this share of each trace's reads, from its start.", min=0.05, max=1.0)
     ] = 1.0,
+    device: Device = None,
     format: Format = None,
     lenient: Lenient = False,
     seed: Seed = 0,
@@ -125,7 +138,8 @@ def label_command(
     """
     check_preset(preset)
     with Bars() as bars:
-        traces = measured(load_all(trace, format, bars, lenient=lenient), preset, share, seed, bars)
+        loaded = load_all(trace, format, bars, lenient=lenient, device=device)
+        traces = measured(loaded, preset, share, seed, bars)
     warn_dominated(traces)
     # A fit finds its point on the reads that it trains on, without the first few, which have no features.
     columns = [training_latencies(t, train_share) if train_share < 1 else t.read_latencies() for t in traces]
@@ -186,6 +200,7 @@ def fit_command(
             show_default="even odds",
         ),
     ] = None,
+    device: Device = None,
     format: Format = None,
     lenient: Lenient = False,
     seed: Seed = 0,
@@ -226,7 +241,7 @@ def fit_command(
         false_revoke=None if false_revoke is None else false_revoke / 100,
     )
     with Bars() as bars:
-        loaded = load_all(trace, format, bars, max_records, lenient)
+        loaded = load_all(trace, format, bars, max_records, lenient, device)
         every = [one.every for one in loaded]
         traces = measured(loaded, preset, share, seed, bars)
         del loaded
@@ -273,6 +288,7 @@ def evaluate_command(
         float, typer.Option(help="Share of each trace's reads, up to its end, to test on.", min=0.05, max=1.0)
     ] = 1 - FitSettings.train_share,
     slow_us: SlowUs = None,
+    device: Device = None,
     format: Format = None,
     lenient: Lenient = False,
     seed: Seed = 0,
@@ -289,7 +305,8 @@ def evaluate_command(
     check_preset(preset)
     loaded = Model.load(model)
     with Bars() as bars:
-        traces = measured(load_all(trace, format, bars, max_records, lenient), preset, share, seed, bars)
+        given = load_all(trace, format, bars, max_records, lenient, device)
+        traces = measured(given, preset, share, seed, bars)
     result = evaluate(loaded, traces, test_share, None if slow_us is None else round(slow_us * 1000), seed)
     if json:
         print_json(result)

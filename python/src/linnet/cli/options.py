@@ -63,6 +63,15 @@ Format = Annotated[
 Lenient = Annotated[
     bool, typer.Option("--lenient", help="Leave out invalid records instead of failing, and say how many.")
 ]
+Device = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="N|all",
+        help="Use only the I/Os of this device of the trace; all takes its devices as volumes of one drive.",
+        show_default=False,
+    ),
+]
 Traces = Annotated[
     list[Path] | None,
     typer.Option("--trace", "-t", help="Trace file. Give it once per device.", show_default=False),
@@ -178,9 +187,13 @@ def load(
     most: int | None = None,
     lenient: bool = False,
     tenant_from: Literal["device"] | None = None,
+    device: str | None = None,
 ) -> Trace:
     """Read a trace, or a stated part of ``most`` records, with a progress bar; pass on the reader's warnings."""
-    trace = Trace.read(path, format, lenient, reading(path, bars), tenant_from, most)
+    number = device_number(device)
+    trace = Trace.read(path, format, lenient, reading(path, bars), tenant_from, most, number)
+    if device is not None and number is None:
+        trace = trace.as_one_device()
     for text in trace.warnings:
         warn(f"{path}: {text}")
     if lenient:
@@ -188,14 +201,28 @@ def load(
     return trace
 
 
+def device_number(device: str | None) -> int | None:
+    """The number of ``--device``; ``None`` if it is not given, or ``all``."""
+    if device in (None, "all"):
+        return None
+    if not (device.isascii() and device.isdigit() and int(device) < 2**32):
+        raise typer.BadParameter(f"{device!r} is neither the number of a device nor all", param_hint="--device")
+    return int(device)
+
+
 def load_all(
-    paths: Sequence[Path] | None, format: str | None, bars: Bars, most: int | None = None, lenient: bool = False
+    paths: Sequence[Path] | None,
+    format: str | None,
+    bars: Bars,
+    most: int | None = None,
+    lenient: bool = False,
+    device: str | None = None,
 ) -> list[Trace]:
     """Read every trace given, at most ``most`` records of all of them together. No trace is a usage error."""
     if not paths:
         raise typer.BadParameter("give at least one trace", param_hint="--trace")
     each = None if most is None else max(1, most // len(paths))
-    return [load(path, format, bars, each, lenient) for path in paths]
+    return [load(path, format, bars, each, lenient, device=device) for path in paths]
 
 
 WITH_LATENCY = (".parquet", ".csv")

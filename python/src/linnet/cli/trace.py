@@ -60,8 +60,9 @@ def stat(file: File, format: Format = None, lenient: Lenient = False, json: AsJs
         print_json(result)
         return
     latency, skipped = result.pop("read_latency_us"), result.pop("skipped")
-    if result["tenants"] == 1:
-        del result["tenants"]
+    for one in ("tenants", "devices"):
+        if result[one] == 1:
+            del result[one]
     table(f"{file.name} ({of})", ["", ""], flatten(result))
     if latency:
         table("read latency", [f"{k}_us" for k in latency], [list(latency.values())], left=0)
@@ -90,6 +91,10 @@ def convert(
         Literal["device"] | None,
         typer.Option(help="Make each device or volume of the trace a tenant.", show_default=False),
     ] = None,
+    device: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Write only the I/Os of this device.", min=0, max=2**32 - 1, show_default=False),
+    ] = None,
     lenient: Lenient = False,
     json: AsJson = False,
 ) -> None:
@@ -99,7 +104,7 @@ def convert(
 
     Example: [bold]linnet trace convert sdb.blkparse.txt.zst -o sdb.parquet[/]
     """
-    done = _written([file], out, lenient, format=format, tenant_from=tenant_from)
+    done = _written([file], out, lenient, format=format, tenant_from=tenant_from, device=device)
     if json:
         texts = [text for _, text in done["warnings"]]
         told = {"records": done["records"], "format": done["formats"][0], "skipped": done["skipped"], "warnings": texts}
