@@ -65,7 +65,7 @@ pub struct Mount {
 }
 
 /// Octal escapes of blanks and backslashes.
-fn unescape(text: &str) -> String {
+pub(crate) fn unescape(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('\\') {

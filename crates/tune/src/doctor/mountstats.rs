@@ -3,6 +3,8 @@
 
 use std::collections::HashMap;
 
+use crate::mounts::unescape;
+
 /// READ calls of one mount since it was mounted, and READ_PLUS calls, which NFS 4.2 sends instead where the kernel has
 /// them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -22,15 +24,17 @@ pub fn reads(text: &str) -> HashMap<String, Reads> {
     for line in text.lines() {
         if let Some(device) = line.strip_prefix("device ") {
             let nfs = device.contains(" with fstype nfs");
-            point = device.split(" mounted on ").nth(1).and_then(|rest| rest.split(" with fstype ").next());
-            point = point.filter(|_| nfs);
-            if let Some(point) = point {
-                found.insert(point.to_owned(), Reads::default());
+            let name = device.split(" mounted on ").nth(1).and_then(|rest| rest.split(" with fstype ").next());
+            point = name.filter(|_| nfs).map(unescape);
+            if let Some(point) = &point {
+                found.insert(point.clone(), Reads::default());
             }
         }
         let line = line.trim_start();
         let numbers = line.strip_prefix("READ:").or_else(|| line.strip_prefix("READ_PLUS:"));
-        let (Some(numbers), Some(reads)) = (numbers, point.and_then(|point| found.get_mut(point))) else { continue };
+        let (Some(numbers), Some(reads)) = (numbers, point.as_ref().and_then(|point| found.get_mut(point))) else {
+            continue;
+        };
         // Calls, transmissions, time-outs, bytes sent, bytes received, time queued, round trip, whole time, errors.
         let numbers: Vec<u64> = numbers.split_whitespace().map_while(|word| word.parse().ok()).collect();
         if let [calls, _, _, _, bytes, _, round_trip_ms, ..] = numbers[..] {
@@ -55,11 +59,11 @@ mod tests {
             \t        READ: 100 100 0 20000 13107200 3 520 530 0\n\
             \t       WRITE: 7 7 0 1 2 3 4 5 0\n\
             \t   READ_PLUS: 10 10 0 2000 1310720 0 50 60 0\n\
-            device 10.0.0.1:/b mounted on /mnt/b with fstype nfs statvers=1.1\n\
+            device 10.0.0.1:/b mounted on /mnt/b\\040c with fstype nfs statvers=1.1\n\
             \t        READ: 0 0 0 0 0 0 0 0\n";
         let found = reads(text);
         assert_eq!(found.len(), 2);
         assert_eq!(found["/mnt/a"], Reads { calls: 110, bytes: 14_417_920, round_trip_ms: 570 });
-        assert_eq!(found["/mnt/b"], Reads::default());
+        assert_eq!(found["/mnt/b c"], Reads::default());
     }
 }
