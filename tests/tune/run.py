@@ -175,6 +175,23 @@ def once_stays_until_restored(bed: Bed, data: Path, log: Path) -> None:
         assert json.loads(out)["files"] >= 1 and settled(data, process.pid, 128)()
 
 
+def a_value_of_ours_is_told_as_no_advice(bed: Bed, data: Path, log: Path) -> None:
+    """`linnet tune files` knows the tuner's values: twice the device's is not the owner's SEQUENTIAL then."""
+    bed.set(64)
+    why = lambda process: {left for owner, _, _, left in _native.tune_open_files(data) if owner == process}  # noqa: E731
+    with reader(bed, data, "seq") as process:
+        with tuner(bed, log, "--scope", "files"):
+            wait("128 KiB on the open file", settled(data, process.pid, 128))
+            assert why(process.pid) == {None}, why(process.pid)
+        assert settled(data, process.pid, 64)(), values(data, process.pid)
+    bed.set(128)
+    with reader(bed, data, "seq") as process:
+        wait("an open file", lambda: values(data, process.pid))
+        bed.set(64)
+        assert why(process.pid) == {"its owner advised SEQUENTIAL"}, why(process.pid)
+    bed.set(128)
+
+
 def many_files_that_come_and_go(bed: Bed, data: Path, log: Path) -> None:
     """A thousand open files, some deleted, a process that ends in the middle: nothing breaks and all is put back."""
     many = bed.root / "many"
@@ -291,6 +308,7 @@ CASES = [
     rewriter_is_outlasted,
     dry_run_changes_nothing,
     once_stays_until_restored,
+    a_value_of_ours_is_told_as_no_advice,
     many_files_that_come_and_go,
     seldom_read_files_follow_their_group,
     more_open_files_than_the_tuner_may_hold,

@@ -193,13 +193,17 @@ pub fn tune_open_files(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Vec
             return Err(linnet_tune::Error::Observer { what: observer.sight().limits.join("; ") });
         }
         let all = bdi::list(&host);
-        let device = bdi::of_files(&all, file.dev).and_then(|bdi| bdi.value_kib(&host).ok()).unwrap_or(0);
+        let bdi = bdi::of_files(&all, file.dev);
+        let device_kib = bdi.and_then(|bdi| bdi.value_kib(&host).ok()).unwrap_or(0);
         let mapped = observer.advised(true)?.get(&file).map(|advice| advice.why());
-        Ok((observer.descriptors(&[file])?, device, mapped))
+        let open = observer.descriptors(&[file])?;
+        // After the values: what a running tuner gives is in its journal before.
+        let journal = Journal::open(&host)?;
+        let original_kib = bdi.and_then(|bdi| journal.original_kib(&bdi.knob(&host))).unwrap_or(device_kib);
+        let advice = |d: &Descriptor| d.advice_of_owner(device_kib, original_kib, &journal).or(mapped);
+        Ok(open.iter().map(|d| (d.process, d.fd, d.value_kib, advice(d))).collect())
     };
-    let (open, device, mapped) = py.detach(look).map_err(refused)?;
-    let advice = |d: &Descriptor| d.advice(device, d.value_kib == device).or(mapped);
-    Ok(open.iter().map(|d| (d.process, d.fd, d.value_kib, advice(d))).collect())
+    py.detach(look).map_err(refused)
 }
 
 /// What an event costs: nanoseconds of a read without a program, and what an empty one and the observer's add.

@@ -88,13 +88,7 @@ fn settable<'a>(
     if mine.is_empty() {
         return Err("no process has it open: a file that is mapped and closed cannot be reached".into());
     }
-    let advice = |d: &Descriptor| {
-        // Ours as long as it has the value that we gave it: the owner may have advised since.
-        let noted = context.journal.files.get((d.process, d.fd), d.file);
-        let ours = noted.is_some_and(|entry| entry.is_value(d.value_kib));
-        let plain = ours || d.value_kib == device_kib;
-        d.advice(device_kib, plain).or_else(|| d.advice(original_kib, plain))
-    };
+    let advice = |d: &Descriptor| d.advice_of_owner(device_kib, original_kib, context.journal);
     let free: Vec<&Descriptor> = mine.iter().copied().filter(|d| advice(d).is_none()).collect();
     if free.is_empty() || key.advised {
         let mapped = context.advised.get(&key.file).map(|advice| advice.why());

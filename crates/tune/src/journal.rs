@@ -209,6 +209,11 @@ impl Journal {
         }
     }
 
+    /// What a device held before us; None where its value is not ours.
+    pub fn original_kib(&self, knob: &str) -> Option<u32> {
+        self.devices.iter().find(|entry| entry.knob == knob).map(|entry| entry.original_kib)
+    }
+
     /// Notes that an open file's value is about to become `entry.written_kib`.
     pub fn note_file(&mut self, entry: FileEntry) {
         self.prune();

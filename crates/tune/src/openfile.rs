@@ -86,6 +86,15 @@ impl Descriptor {
             None
         }
     }
+
+    /// The same, where a value that the journal has for this descriptor is ours, and its owner may have advised when the
+    /// device still had its value from before us.
+    pub fn advice_of_owner(&self, device_kib: u32, original_kib: u32, journal: &Journal) -> Option<&'static str> {
+        // Ours as long as it has the value that we gave it: the owner may have advised since.
+        let noted = journal.files.get((self.process, self.fd), self.file);
+        let plain = self.value_kib == device_kib || noted.is_some_and(|entry| entry.is_value(self.value_kib));
+        self.advice(device_kib, plain).or_else(|| self.advice(original_kib, plain))
+    }
 }
 
 /// A value for an open file.
@@ -217,6 +226,23 @@ mod tests {
         assert!(advised(|d| d.flags |= FLAG_DIRECT).is_some());
         let ours = Descriptor { value_kib: 256, ..plain };
         assert_eq!(ours.advice(128, true), None, "a value of ours is no advice");
+    }
+
+    #[test]
+    fn a_value_that_the_journal_has_is_no_advice_until_it_changes() {
+        let root = tempfile::tempdir().expect("a directory");
+        let mut journal = Journal::unsaved(&Host::below(root.path()));
+        let d = Descriptor { value_kib: 256, ..descriptor() };
+        let sequential = Some("its owner advised SEQUENTIAL");
+        assert_eq!(d.advice_of_owner(128, 128, &journal), sequential);
+        assert_eq!(d.advice_of_owner(8, 128, &journal), sequential, "advised before the device was set");
+        assert_eq!(d.advice_of_owner(256, 128, &journal), None, "the device has the same");
+        let (process, fd, file, knob) = (d.process, d.fd, d.file, "k".to_owned());
+        let (started, original_kib, written_kib, stands_kib) = (7, 128, 256, Some(256));
+        journal.note_file(FileEntry { process, started, fd, file, knob, original_kib, written_kib, stands_kib });
+        assert_eq!(d.advice_of_owner(128, 128, &journal), None, "it is ours");
+        assert_eq!(Descriptor { value_kib: 512, ..d.clone() }.advice_of_owner(256, 128, &journal), sequential);
+        assert_eq!(Descriptor { fd: 4, ..d }.advice_of_owner(128, 128, &journal), sequential, "another descriptor");
     }
 
     #[test]
