@@ -95,14 +95,22 @@ fn disk_of(host: &Host, dev: Dev) -> Option<String> {
     if host.has(place.join("partition")) { name(place.parent()?) } else { name(&place) }
 }
 
+/// The btrfs file system that has this disk or partition, by its name below /sys/fs/btrfs.
+fn btrfs_with(host: &Host, disk: &str) -> Option<String> {
+    let mut systems = host.names("/sys/fs/btrfs").into_iter();
+    systems.find(|id| host.has(format!("/sys/fs/btrfs/{id}/devices/{disk}")))
+}
+
+/// The backing device of a btrfs file system, where the kernel names it.
+fn bdi_of_btrfs(host: &Host, id: &str) -> Option<String> {
+    let bdi = host.follow(format!("/sys/fs/btrfs/{id}/bdi"))?;
+    Some(bdi.file_name()?.to_str()?.to_owned())
+}
+
 /// The backing device of a btrfs file system that has `source` among its disks.
 fn btrfs_of(host: &Host, source: &str) -> Option<String> {
     let disk = host.follow(source).unwrap_or_else(|| source.into());
-    let disk = disk.file_name()?.to_str()?.to_owned();
-    let systems = host.names("/sys/fs/btrfs");
-    let system = systems.iter().find(|id| host.has(format!("/sys/fs/btrfs/{id}/devices/{disk}")))?;
-    let bdi = host.follow(format!("/sys/fs/btrfs/{system}/bdi"))?;
-    Some(bdi.file_name()?.to_str()?.to_owned())
+    bdi_of_btrfs(host, &btrfs_with(host, disk.file_name()?.to_str()?)?)
 }
 
 /// The name below /sys/class/bdi of the device that holds a mount's readahead; None for file systems in memory.
@@ -139,6 +147,23 @@ pub fn list(host: &Host) -> Vec<Bdi> {
             None => found.push(Bdi { name, kind, disk, mounts: vec![mount] }),
         }
     }
+    found
+}
+
+/// What a disk carries instead of a file system of its own, by its name below /sys: devices above it or above one of its
+/// partitions, and file systems of btrfs.
+pub(crate) fn above(host: &Host, disk: &str) -> Vec<String> {
+    let place = format!("/sys/block/{disk}");
+    let parts = host.names(&place).into_iter().filter(|name| host.has(format!("{place}/{name}/partition")));
+    let mut places = vec![(disk.to_owned(), place.clone())];
+    places.extend(parts.map(|name| (name.clone(), format!("{place}/{name}"))));
+    let mut found: Vec<String> = Vec::new();
+    for (name, place) in places {
+        found.extend(host.names(format!("{place}/holders")));
+        found.extend(btrfs_with(host, &name).map(|id| bdi_of_btrfs(host, &id).unwrap_or(format!("btrfs {id}"))));
+    }
+    found.sort();
+    found.dedup();
     found
 }
 

@@ -71,6 +71,12 @@ impl Host {
         })
     }
 
+    /// Field `field` of /proc/PID/stat, as proc(5) numbers them; from 4 on, which follow the process's name.
+    pub fn of_process(&self, process: u32, field: usize) -> Option<u64> {
+        let stat = self.text(format!("/proc/{process}/stat"))?;
+        stat.rsplit_once(')')?.1.split_whitespace().nth(field.checked_sub(3)?)?.parse().ok()
+    }
+
     /// Writes a file of the kernel's in one call.
     pub fn write(&self, name: impl AsRef<Path>, text: &str) -> Result<()> {
         let path = self.path(&name);

@@ -270,8 +270,7 @@ fn is_open(host: &Host, file: &FileEntry) -> bool {
 /// When a process began, in ticks since boot: field 22 of /proc/PID/stat, counted after the name, which may hold
 /// blanks.
 pub fn process_started(host: &Host, process: u32) -> Option<u64> {
-    let stat = host.text(format!("/proc/{process}/stat"))?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    host.of_process(process, 22)
 }
 
 #[cfg(test)]

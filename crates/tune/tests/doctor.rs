@@ -113,8 +113,18 @@ fn a_device_with_the_default_and_nothing_on_it_is_ok() {
     assert!(!rows[0].is_finding() && rows[0].fix.is_empty());
 }
 
-#[test]
-fn what_is_read_for_each_fault_makes_a_device_suspect() {
+/// A process that has counted so many major faults, and KiB read from devices where the kernel counts them.
+fn process(machine: &Machine, process: u32, started: u64, faults: u64, read_kib: Option<u64>) {
+    let stat = format!("{process} (my db) S 1 1 1 0 -1 0 10 0 {faults} 0 5 5 0 0 20 0 1 0 {started} 0 0");
+    machine.put(&format!("/proc/{process}/stat"), &stat);
+    if let Some(kib) = read_kib {
+        machine.put(&format!("/proc/{process}/io"), &format!("rchar: 9\nread_bytes: {}\nwrite_bytes: 0\n", kib * 1024));
+    }
+}
+
+/// The row of a disk with 128 KiB that reads `disk_kib`, of which process 9 has mapped a gigabyte. `with`: more of the
+/// machine before the look, and what happens during it.
+fn row_with_faults(disk_kib: u64, with: impl Fn(&Machine, bool)) -> Row {
     let machine = Machine::new();
     machine.disk("vda", "254:0", 128);
     machine.mount("254:0", "/", "ext4", "/dev/vda", "rw");
@@ -122,16 +132,73 @@ fn what_is_read_for_each_fault_makes_a_device_suspect() {
     machine.put("/proc/9/comm", "slapd");
     machine.put("/proc/vmstat", "pgmajfault 1000\n");
     machine.put("/proc/diskstats", " 254 0 vda 100 0 1000 0 0 0 0\n");
+    with(&machine, false);
     let rows = examine(&machine.host(), || {
         machine.put("/proc/vmstat", "pgmajfault 1100\n");
-        machine.put("/proc/diskstats", " 254 0 vda 200 0 26600 0 0 0 0\n");
+        machine.put("/proc/diskstats", &format!(" 254 0 vda 200 0 {} 0 0 0 0\n", 1000 + 2 * disk_kib));
+        with(&machine, true);
     });
-    let row = &rows.expect("a report")[0];
-    assert_eq!(row.verdict, "suspect");
-    assert!(row.reason.contains("each major fault reads 128 KiB"), "{}", row.reason);
-    assert_eq!(row.fix, "sudo linnet tune readahead --watch --device /dev/vda");
-    // The same without faults is no reason to worry.
-    assert_eq!(machine.row("/dev/vda").verdict, "ok");
+    rows.expect("a report").remove(0)
+}
+
+#[test]
+fn what_is_read_for_each_fault_makes_a_device_suspect() {
+    let faults = |n, kib: Option<u64>| {
+        move |machine: &Machine, later| {
+            process(machine, 9, 7, 50 + if later { n } else { 0 }, kib.map(|k| 5 + if later { k } else { 0 }))
+        }
+    };
+    for read_kib in [None, Some(12_800)] {
+        let row = row_with_faults(12_800, faults(100, read_kib));
+        assert_eq!(row.verdict, "suspect");
+        assert!(row.reason.contains("each major fault reads 128 KiB"), "{}", row.reason);
+        assert_eq!(row.fix, "sudo linnet tune readahead --watch --device /dev/vda");
+    }
+    let verdict = |disk_kib, n, kib| row_with_faults(disk_kib, faults(n, kib)).verdict;
+    assert_eq!(verdict(12_800, 0, None), "ok", "others fault");
+    assert_eq!(verdict(12_800, 19, None), "ok", "too few");
+    assert_eq!(verdict(19_300, 100, None), "ok", "a fault reads no more than the value: most was read otherwise");
+    assert_eq!(verdict(12_800, 100, Some(400)), "ok", "others read the disk");
+    assert_eq!(verdict(400, 100, Some(12_800)), "ok", "its faults are of another device");
+}
+
+#[test]
+fn faults_of_those_who_map_files_of_other_disks_or_ended_say_nothing() {
+    let row = row_with_faults(12_800, |machine, later| {
+        let maps = "7f0000000000-7f0040000000 r--s 00000000 fe:00 77 /db.mdb\n\
+                    7e0000000000-7e0040000000 r--s 00000000 08:00 78 /other\n";
+        machine.put("/proc/9/maps", maps);
+        process(machine, 9, 7, if later { 150 } else { 50 }, None);
+    });
+    assert_eq!(row.verdict, "ok", "{row:?}");
+    let row = row_with_faults(12_800, |machine, later| {
+        process(machine, 9, if later { 8 } else { 7 }, if later { 150 } else { 50 }, None);
+    });
+    assert_eq!(row.verdict, "ok", "another process has its number: {row:?}");
+}
+
+#[test]
+fn a_value_that_is_too_high_has_the_faults_of_those_who_map() {
+    let machine = Machine::new();
+    machine.disk("vda", "254:0", 65_536);
+    machine.mount("254:0", "/", "ext4", "/dev/vda", "rw");
+    machine.put("/proc/9/maps", "7f0000000000-7f0040000000 r--s 00000000 fe:00 77 /db.mdb\n");
+    machine.put("/proc/vmstat", "pgmajfault 1000\n");
+    machine.put("/proc/diskstats", " 254 0 vda 100 0 1000 0 0 0 0\n");
+    process(&machine, 9, 7, 50, None);
+    let reason = |faults| {
+        let rows = examine(&machine.host(), || {
+            machine.put("/proc/vmstat", "pgmajfault 1400\n");
+            machine.put("/proc/diskstats", " 254 0 vda 200 0 26600 0 0 0 0\n");
+            process(&machine, 9, 7, faults, None);
+        });
+        rows.expect("a report").remove(0).reason
+    };
+    assert!(reason(50).ends_with("reads up to 64 MiB"), "{}", reason(50));
+    process(&machine, 9, 7, 50, None);
+    machine.put("/proc/diskstats", " 254 0 vda 100 0 1000 0 0 0 0\n");
+    let told = reason(75);
+    assert!(told.ends_with("; each major fault reads 512 KiB now"), "{told}");
 }
 
 #[test]
@@ -200,7 +267,7 @@ fn btrfs_has_a_value_of_its_own() {
     machine.put("/proc/12/maps", "7f0000000000-7f0040000000 r--s 00000000 00:21 77 /srv/data.mdb\n");
     let row = machine.row("/srv");
     assert_eq!((row.kind, row.value_kib, row.verdict), ("btrfs", Some(4096), "high"));
-    assert_eq!(row.source, "default of btrfs: 4 MiB for each disk");
+    assert_eq!(row.source, "default of btrfs");
     assert!(row.fix.starts_with("echo 128 | sudo tee /sys/class/bdi/btrfs-1/read_ahead_kb && "), "{}", row.fix);
 }
 
@@ -233,6 +300,72 @@ fn a_disk_below_another_device_does_not_count() {
     machine.put("/sys/block/sda/holders/dm-0", "");
     let row = machine.row("/dev/sda");
     assert_eq!((row.verdict, row.reason.as_str()), ("ok", "file systems are on dm-0, whose value counts"));
+}
+
+#[test]
+fn a_disk_counts_as_below_another_device_by_its_partitions_too() {
+    let machine = Machine::new();
+    machine.disk("sda", "8:0", 65_536);
+    machine.put("/sys/block/sda/sda1/partition", "1");
+    machine.put("/sys/block/sda/sda2/partition", "2");
+    machine.put("/sys/block/sda/sda2/holders/dm-0", "");
+    machine.put("/sys/block/sda/integrity/holders/none", "");
+    let row = machine.row("/dev/sda");
+    assert_eq!((row.verdict, row.reason.as_str()), ("ok", "file systems are on dm-0, whose value counts"));
+    // Another partition has a file system of its own.
+    symlink("../../block/sda/sda1", machine.root.path().join("sys/dev/block/8:1")).expect("linked");
+    machine.mount("8:1", "/boot", "ext4", "/dev/sda1", "rw");
+    assert_eq!(machine.row("/dev/sda").verdict, "high");
+}
+
+#[test]
+fn the_disks_of_btrfs_do_not_count() {
+    let machine = Machine::new();
+    let root = machine.root.path();
+    for (disk, dev) in [("sda", "8:0"), ("sdb", "8:16"), ("sdc", "8:32")] {
+        machine.disk(disk, dev, 65_536);
+    }
+    machine.put("/sys/block/sdb/sdb3/partition", "3");
+    machine.put("/sys/devices/virtual/bdi/btrfs-1/read_ahead_kb", "4096");
+    for device in ["sda", "sdb3"] {
+        machine.put(&format!("/sys/fs/btrfs/5c-1/devices/{device}"), "");
+    }
+    symlink("../../../devices/virtual/bdi/btrfs-1", root.join("sys/fs/btrfs/5c-1/bdi")).expect("linked");
+    machine.mount("0:33", "/srv", "btrfs", "/dev/sda", "rw");
+    for disk in ["/dev/sda", "/dev/sdb"] {
+        let row = machine.row(disk);
+        assert_eq!((row.verdict, row.reason.as_str()), ("ok", "file systems are on btrfs-1, whose value counts"));
+    }
+    assert_eq!(machine.row("/dev/sdc").verdict, "high", "it is not one of them");
+}
+
+#[test]
+fn what_the_kernel_chose_for_an_array_is_no_mistake_while_nothing_suffers() {
+    let machine = Machine::new();
+    machine.disk("md0", "9:0", 8192);
+    machine.put("/sys/block/md0/queue/rotational", "1");
+    machine.put("/sys/block/md0/queue/optimal_io_size", "4194304");
+    machine.mount("9:0", "/raid", "xfs", "/dev/md0", "rw");
+    let row = machine.row("/dev/md0");
+    assert_eq!((row.verdict, row.source.as_str()), ("ok", "kernel default: twice the device's optimal I/O size"));
+    machine.put("/proc/12/maps", "7f0000000000-7f0040000000 r--s 00000000 09:00 77 /raid/data.mdb\n");
+    let row = machine.row("/dev/md0");
+    let tune = "sudo linnet tune readahead --watch --device /dev/md0";
+    assert_eq!((row.verdict, row.fix.as_str()), ("high", tune), "its scans keep what they need");
+    machine.put("/sys/block/md0/queue/read_ahead_kb", "16384");
+    let lower = "echo 8192 | sudo tee /sys/block/md0/queue/read_ahead_kb";
+    assert_eq!(machine.row("/dev/md0").fix, format!("{lower} && {tune}"));
+    machine.put("/proc/12/maps", "");
+    let row = machine.row("/dev/md0");
+    assert_eq!((row.verdict, row.fix.as_str()), ("high", lower), "somebody chose this one");
+    machine.put("/sys/block/md0/queue/read_ahead_kb", "4096");
+    assert_eq!(machine.row("/dev/md0").verdict, "ok", "less than the kernel gives it");
+    machine.disk("sda", "8:0", 8192);
+    machine.put("/sys/block/sda/queue/max_sectors_kb", "4096");
+    assert_eq!(machine.row("/dev/sda").verdict, "high", "a flash drive has no such default");
+    machine.put("/sys/block/sda/queue/rotational", "1");
+    let row = machine.row("/dev/sda");
+    assert_eq!((row.verdict, row.source.as_str()), ("ok", "kernel default: twice the hard disk's largest I/O"));
 }
 
 #[test]

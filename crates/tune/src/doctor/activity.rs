@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What runs now, without privileges: reads per disk, major faults of the machine, and which large files are
-//! memory-mapped.
+//! What runs now, without privileges: reads per disk, which large files are memory-mapped, and what the processes that
+//! map them read for each major fault.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use crate::bdi::Bdi;
 use crate::doctor::mountstats::{Reads, reads};
 use crate::host::Host;
+use crate::journal::process_started;
 use crate::mounts::Dev;
 
 /// Mappings below this are of no interest: libraries and small indexes.
 const MAPPED_MIN_BYTES: u64 = 16 << 20;
+/// Fewer major faults say nothing.
+const FAULTS_MIN: u64 = 20;
 /// For looking at the mappings of all processes but the first.
 const LOOK_AT_MOST: Duration = Duration::from_millis(500);
 
@@ -34,7 +37,18 @@ struct Counters {
     disks: HashMap<String, (u64, u64)>,
     /// By mount point.
     nfs: HashMap<String, Reads>,
+    /// Of processes that map large files.
+    processes: HashMap<u32, Process>,
+}
+
+/// What a process has counted so far.
+#[derive(Debug, Clone, Copy)]
+struct Process {
+    /// When it began, in ticks since boot: its number may be used again.
+    started: u64,
     major_faults: u64,
+    /// What it read from devices; None where the kernel does not count it.
+    read_kib: Option<u64>,
 }
 
 /// What happened between two looks, and what is mapped.
@@ -56,13 +70,26 @@ pub struct Load {
     pub read_kib: f64,
     /// Milliseconds that a read of an NFS server took; None below 20 reads.
     pub latency_ms: Option<f64>,
-    /// KiB read for each major fault of the whole machine; None below 20 faults.
+    /// KiB read for each major fault of the processes that map its large files and none of another disk; None below 20
+    /// faults.
     pub kib_per_fault: Option<f64>,
     /// Large files of the device that are mapped, the largest first.
     pub mapped: Vec<Mapped>,
 }
 
-fn counters(host: &Host) -> Counters {
+impl Process {
+    fn of(host: &Host, process: u32) -> Option<Process> {
+        let io = host.text(format!("/proc/{process}/io")).unwrap_or_default();
+        let read_bytes = io.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.trim().parse::<u64>().ok());
+        Some(Process {
+            started: process_started(host, process)?,
+            major_faults: host.of_process(process, 12)?,
+            read_kib: read_bytes.map(|bytes| bytes / 1024),
+        })
+    }
+}
+
+fn counters(host: &Host, processes: &HashSet<u32>) -> Counters {
     let mut counters = Counters::default();
     for line in host.text("/proc/diskstats").unwrap_or_default().lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -72,9 +99,8 @@ fn counters(host: &Host) -> Counters {
         }
     }
     counters.nfs = reads(&host.text("/proc/self/mountstats").unwrap_or_default());
-    let vmstat = host.text("/proc/vmstat").unwrap_or_default();
-    let faults = vmstat.lines().find_map(|line| line.strip_prefix("pgmajfault "));
-    counters.major_faults = faults.and_then(|n| n.trim().parse().ok()).unwrap_or(0);
+    counters.processes =
+        processes.iter().filter_map(|process| Some((*process, Process::of(host, *process)?))).collect();
     counters
 }
 
@@ -120,11 +146,35 @@ fn mapped(host: &Host) -> (HashMap<Dev, Vec<Mapped>>, bool) {
 impl Activity {
     /// Looks twice; `pause` passes the time between.
     pub fn watch(host: &Host, pause: impl FnOnce()) -> Activity {
-        let before = counters(host);
+        let (mut mapped, cut_short) = mapped(host);
+        let processes: HashSet<u32> = mapped.values().flatten().map(|file| file.process).collect();
+        let before = counters(host, &processes);
         pause();
-        let after = counters(host);
-        let (mapped, cut_short) = mapped(host);
+        let after = counters(host, &processes);
+        // Those that ended map nothing any more.
+        let started = |of: &Counters, process| of.processes.get(&process).map(|process: &Process| process.started);
+        let is_there = |file: &Mapped| started(&before, file.process) == started(&after, file.process);
+        mapped.values_mut().for_each(|files| files.retain(is_there));
         Activity { before, after, mapped, cut_short }
+    }
+
+    /// What the processes that map large files of file systems `devs`, but of no other disk, read for each major fault,
+    /// where their disk read `disk_kib`. Whose pages a fault brings is not told, nor how much of a disk's reads are for it.
+    fn kib_per_fault(&self, devs: &[Dev], disk_kib: f64) -> Option<f64> {
+        let of = |here: bool| {
+            let is_of = move |dev: &Dev| devs.contains(dev) == here && (here || dev.major != 0);
+            let files = self.mapped.iter().filter(move |(dev, _)| is_of(dev)).flat_map(|(_, files)| files);
+            files.map(|file| file.process).collect::<HashSet<u32>>()
+        };
+        let (mut faults, mut kib) = (0, Some(0));
+        for process in of(true).difference(&of(false)) {
+            let (before, after) = (self.before.processes.get(process)?, self.after.processes.get(process)?);
+            faults += after.major_faults.saturating_sub(before.major_faults);
+            let read = before.read_kib.zip(after.read_kib).map(|(before, after)| after.saturating_sub(before));
+            kib = kib.zip(read).map(|(kib, read)| kib + read);
+        }
+        let kib = kib.map_or(disk_kib, |kib: u64| disk_kib.min(kib as f64));
+        (faults >= FAULTS_MIN).then(|| kib / faults as f64)
     }
 
     /// What one device did.
@@ -137,10 +187,8 @@ impl Activity {
             if load.reads > 0 {
                 load.read_kib = kib / load.reads as f64;
             }
-            let faults = self.after.major_faults.saturating_sub(self.before.major_faults);
-            if faults >= 20 {
-                load.kib_per_fault = Some(kib / faults as f64);
-            }
+            let devs: Vec<Dev> = bdi.mounts.iter().map(|mount| mount.dev).collect();
+            load.kib_per_fault = self.kib_per_fault(&devs, kib);
         }
         for mount in &bdi.mounts {
             let (before, after) = (self.before.nfs.get(&mount.point), self.after.nfs.get(&mount.point));

@@ -3,13 +3,15 @@
 //! but sees the memory-mapped files of other users' processes only with them.
 
 mod activity;
+mod kernel;
 mod mountstats;
 mod origin;
 
 use serde_json::{Value, json};
 
 pub use activity::{Activity, Load, Mapped};
-pub use origin::{DEFAULT_KIB, Origins};
+pub use kernel::DEFAULT_KIB;
+pub use origin::Origins;
 
 use crate::bdi::{self, Bdi, Kind};
 use crate::error::{Error, Result};
@@ -18,14 +20,16 @@ use crate::nfs::path::SCAN_MAX_KIB;
 
 /// From this value on readahead costs more than it gains on any device, because one random fault reads as much.
 const HIGH_KIB: u32 = 4096;
-/// Above it one scan of an NFS mount evicts what others read; `linnet tune nfs` goes no further.
-const NFS_HIGH_KIB: u32 = SCAN_MAX_KIB;
+/// Above it one scan of a network mount evicts what others read; `linnet tune nfs` goes no further.
+const NETWORK_HIGH_KIB: u32 = SCAN_MAX_KIB;
 /// When a read of an NFS server takes this long, in milliseconds, the default value leaves the link idle.
 const FAR_MS: f64 = 1.0;
 /// Bytes per second that a scan of an NFS mount should reach: those of a link of 1 Gbit/s.
 const NFS_RATE: f64 = 125e6;
 /// A major fault that reads this much, on average, reads far more than was asked for.
 const WASTE_KIB: f64 = 32.0;
+/// A fault reads no more than the readahead value; where so many times that is read, most was read in other ways.
+const FAULT_MOST: f64 = 1.5;
 
 /// What the doctor says about one device or mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,15 +107,18 @@ fn size(kib: u32) -> String {
 /// What is to be said of one device with `value_kib`, under `load`.
 fn examine_one(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load) -> Finding {
     let disk = bdi.disk.as_deref().unwrap_or("");
-    let below = host.names(format!("/sys/block/{disk}/holders"));
-    if bdi.kind == Kind::Block && bdi.mounts.is_empty() && !below.is_empty() {
-        return ok(format!("file systems are on {}, whose value counts", below.join(", ")));
+    let above = if bdi.kind == Kind::Block && bdi.mounts.is_empty() { bdi::above(host, disk) } else { Vec::new() };
+    if !above.is_empty() {
+        return ok(format!("file systems are on {}, whose value counts", above.join(", ")));
     }
-    if let Some(finding) = too_high(host, bdi, value_kib, load) {
+    // NFS had large defaults that are mistakes.
+    let by_kernel = bdi.kind != Kind::Nfs && kernel::default_of(host, bdi, value_kib).is_some();
+    let waste = load.kib_per_fault.filter(|kib| *kib <= FAULT_MOST * f64::from(value_kib));
+    if let Some(finding) = too_high(host, bdi, value_kib, by_kernel, waste, &load.mapped) {
         return finding;
     }
     let rotational = host.text(format!("/sys/block/{disk}/queue/rotational")).as_deref() == Some("1");
-    let read_size = if bdi.kind == Kind::Nfs { origin::read_size_kib(bdi) } else { None };
+    let read_size = if bdi.kind == Kind::Nfs { kernel::option_kib(bdi, "rsize=") } else { None };
     if value_kib == 0 {
         let reason = "readahead is off: reading in order waits for each page".into();
         return Finding { verdict: "low", reason, fix: write_line(host, bdi, DEFAULT_KIB) };
@@ -127,11 +134,11 @@ fn examine_one(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load) -> Finding {
     if let Some(finding) = too_low_for_the_delay(bdi, value_kib, read_size, load) {
         return finding;
     }
-    if value_kib < DEFAULT_KIB && (rotational || bdi.kind != Kind::Block) {
+    if value_kib < DEFAULT_KIB && (rotational || bdi.kind != Kind::Block) && !by_kernel {
         let reason = format!("below the kernel's {}: scans wait for each piece", size(DEFAULT_KIB));
         return Finding { verdict: "low", reason, fix: write_line(host, bdi, DEFAULT_KIB) };
     }
-    if let Some(waste) = load.kib_per_fault.filter(|kib| *kib >= WASTE_KIB)
+    if let Some(waste) = waste.filter(|kib| *kib >= WASTE_KIB)
         && !load.mapped.is_empty()
     {
         let reason = format!(
@@ -164,32 +171,39 @@ fn too_low_for_the_delay(bdi: &Bdi, value_kib: u32, rsize_kib: Option<u32>, load
     Some(Finding { verdict: "low", reason, fix: tune_line(bdi) })
 }
 
-fn too_high(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load) -> Option<Finding> {
-    let (bound, high) = match bdi.kind {
-        Kind::Nfs => (NFS_HIGH_KIB, value_kib > NFS_HIGH_KIB),
-        _ => (HIGH_KIB, value_kib >= HIGH_KIB),
-    };
-    if !high {
+/// `by_kernel`: the kernel chose the value. `waste`: KiB that each major fault of those that map files reads.
+fn too_high(
+    host: &Host,
+    bdi: &Bdi,
+    value_kib: u32,
+    by_kernel: bool,
+    waste: Option<f64>,
+    mapped: &[Mapped],
+) -> Option<Finding> {
+    let is_network = bdi.kind == Kind::Nfs;
+    if if is_network { value_kib <= NETWORK_HIGH_KIB } else { value_kib < HIGH_KIB } {
         return None;
     }
     let value = size(value_kib);
     // Scans of a network mount gain from a few reads in flight.
-    let better = match bdi.kind {
-        Kind::Nfs => 1024.max(2 * origin::read_size_kib(bdi).unwrap_or(0)).min(bound / 2),
-        _ => DEFAULT_KIB,
+    let better = if is_network {
+        1024.max(2 * kernel::option_kib(bdi, "rsize=").unwrap_or(0)).min(NETWORK_HIGH_KIB / 2)
+    } else {
+        kernel::usual_kib(host, bdi)
     };
-    if load.mapped.is_empty() {
-        // A whole file system's default is no mistake as long as nothing suffers from it.
-        if bdi.kind == Kind::Btrfs && value_kib == HIGH_KIB {
+    if mapped.is_empty() {
+        // What the kernel chose for an array or a whole file system is no mistake as long as nothing suffers from it.
+        if by_kernel || value_kib <= better {
             return None;
         }
         let reason = format!("a random read through a mapping reads up to {value}, and evicts as much");
         return Some(Finding { verdict: "high", reason, fix: write_line(host, bdi, better) });
     }
-    let now = load.kib_per_fault.map(|kib| format!("; each major fault reads {kib:.0} KiB now")).unwrap_or_default();
-    let reason = format!("{}, and a random read there reads up to {value}{now}", mapped_text(&load.mapped));
-    // Lowering the device does not reach files that are open.
-    let fix = format!("{} && {}", write_line(host, bdi, better), tune_line(bdi));
+    let now = waste.map(|kib| format!("; each major fault reads {kib:.0} KiB now")).unwrap_or_default();
+    let reason = format!("{}, and a random read there reads up to {value}{now}", mapped_text(mapped));
+    // Lowering the device does not reach files that are open, and would slow the scans of an array.
+    let (lower, tune) = (write_line(host, bdi, better), tune_line(bdi));
+    let fix = if value_kib <= better { tune } else { format!("{lower} && {tune}") };
     Some(Finding { verdict: "high", reason, fix })
 }
 

@@ -4,13 +4,10 @@
 //! kernel's own defaults. The first that fits is named.
 
 use crate::bdi::{Bdi, Kind};
+use crate::doctor::kernel;
 use crate::host::Host;
 use crate::journal::Journal;
 
-/// The kernel's default for disks, NFS and FUSE.
-pub const DEFAULT_KIB: u32 = 128;
-/// What btrfs sets for each of its disks.
-const BTRFS_KIB: u32 = 4096;
 /// Places of udev rules, the strongest first.
 const RULES: [&str; 4] = ["/etc/udev/rules.d", "/run/udev/rules.d", "/usr/lib/udev/rules.d", "/lib/udev/rules.d"];
 
@@ -149,7 +146,7 @@ impl Origins {
         if let Some(set) = self.nfs_conf.as_ref().filter(|set| bdi.kind == Kind::Nfs && set.kib == value_kib) {
             return set.place.clone();
         }
-        self.kernel(host, bdi, value_kib).unwrap_or_else(|| {
+        kernel::default_of(host, bdi, value_kib).unwrap_or_else(|| {
             let option = |mount: &crate::mounts::Mount| {
                 mount
                     .options
@@ -166,46 +163,6 @@ impl Origins {
             }
         })
     }
-
-    fn kernel(&self, host: &Host, bdi: &Bdi, value_kib: u32) -> Option<String> {
-        match bdi.kind {
-            Kind::Block => {
-                let disk = bdi.disk.as_deref()?;
-                let optimal: u32 = host
-                    .number(format!("/sys/block/{disk}/queue/optimal_io_size"))
-                    .map_or(0, |bytes: u64| (bytes / 512) as u32);
-                if value_kib == DEFAULT_KIB {
-                    Some("kernel default".into())
-                } else if optimal > DEFAULT_KIB && value_kib == optimal {
-                    Some("kernel default: twice the device's optimal I/O size".into())
-                } else {
-                    None
-                }
-            }
-            Kind::Btrfs if value_kib > 0 && value_kib.is_multiple_of(BTRFS_KIB) => {
-                Some("default of btrfs: 4 MiB for each disk".into())
-            }
-            Kind::Nfs => {
-                let rsize = read_size_kib(bdi);
-                if value_kib == DEFAULT_KIB {
-                    Some("kernel default".into())
-                } else if rsize.is_some_and(|rsize| value_kib == 15 * rsize) {
-                    Some("default of older kernels: 15 times rsize".into())
-                } else {
-                    None
-                }
-            }
-            _ if value_kib == DEFAULT_KIB => Some("kernel default".into()),
-            _ => None,
-        }
-    }
-}
-
-/// The read size of an NFS mount, in KiB.
-pub fn read_size_kib(bdi: &Bdi) -> Option<u32> {
-    let options = &bdi.mounts.first()?.options;
-    let bytes: u32 = options.split(',').find_map(|option| option.strip_prefix("rsize="))?.parse().ok()?;
-    Some(bytes / 1024)
 }
 
 #[cfg(test)]
