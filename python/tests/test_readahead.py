@@ -226,6 +226,18 @@ def test_a_device_is_held_set_and_put_back(machine: Path) -> None:
         _native.TuneDevice("sdz", str(machine))
 
 
+def test_a_mount_whose_value_is_not_known_is_refused(tmp_path: Path) -> None:
+    for number in (2, 3):
+        knob = tmp_path / f"sys/class/bdi/cifs-{number}/read_ahead_kb"
+        knob.parent.mkdir(parents=True)
+        knob.write_text("128")
+    mounts = tmp_path / "proc/self/mountinfo"
+    mounts.parent.mkdir(parents=True)
+    mounts.write_text("30 1 0:60 / /mnt rw - cifs //server/share rw\n")
+    with pytest.raises(TuneError, match="the value of /mnt is one of cifs-2, cifs-3"):
+        _native.TuneDevice("/mnt", str(tmp_path))
+
+
 def test_the_command_refuses_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     out = str(tmp_path / "m.linnet")
     result = CliRunner().invoke(app, ["tune", "calibrate", "/dev/x", "-o", out, "--decide", "forest"])

@@ -111,7 +111,8 @@ impl PyTuneDevice {
             let found = place.and_then(|place| bdi::of_files(&all, place.dev).cloned());
             found.ok_or(error)
         });
-        Ok(PyTuneDevice { bdi: bdi.map_err(refused)?, host, held: None })
+        let bdi = bdi.and_then(|bdi| bdi.known().map(|()| bdi)).map_err(refused)?;
+        Ok(PyTuneDevice { bdi, host, held: None })
     }
 
     /// As the operator calls it.

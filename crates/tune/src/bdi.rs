@@ -54,28 +54,49 @@ pub struct Bdi {
     pub disk: Option<String>,
     /// Mounts whose files it holds.
     pub mounts: Vec<Mount>,
+    /// Names below /sys/class/bdi of which one is its own, where the kernel does not say which; empty where `name` is it.
+    pub among: Vec<String>,
 }
 
 impl Bdi {
     /// The file that holds the value. A disk has it twice; to write the one of its queue stops all of its I/O for a
     /// moment (`queue_attr_store`, from 6.11 on).
     pub fn knob(&self, host: &Host) -> String {
-        let own = format!("/sys/class/bdi/{}/read_ahead_kb", self.name);
+        let own = knob_of(&self.name);
         if host.has(&own) { own } else { self.shown_knob(host) }
     }
 
-    /// The file as operators know it.
-    pub fn shown_knob(&self, host: &Host) -> String {
+    /// The files to write it to, as operators know them; several where it is not known which one is its own.
+    pub fn shown_knobs(&self, host: &Host) -> Vec<String> {
+        let among: Vec<String> = self.among.iter().map(|name| knob_of(name)).collect();
+        if among.is_empty() { vec![self.shown_knob(host)] } else { among }
+    }
+
+    fn shown_knob(&self, host: &Host) -> String {
         let queue = self.disk.as_ref().map(|disk| format!("/sys/block/{disk}/queue/read_ahead_kb"));
         match queue {
             Some(queue) if host.has(&queue) => queue,
-            _ => format!("/sys/class/bdi/{}/read_ahead_kb", self.name),
+            _ => knob_of(&self.name),
         }
     }
 
-    /// The value now, in KiB.
+    /// That the file with its value is known. Nothing can be set before.
+    pub fn known(&self) -> Result<()> {
+        if self.among.is_empty() { Ok(()) } else { Err(self.unknown()) }
+    }
+
+    fn unknown(&self) -> Error {
+        Error::Among { target: self.target(), names: self.among.clone() }
+    }
+
+    /// The value now, in KiB; one that 32 bits do not hold counts as the largest that they do. Where it is one of several,
+    /// it is known if all have the same.
     pub fn value_kib(&self, host: &Host) -> Result<u32> {
-        host.number(self.knob(host))
+        let read = |knob| host.number(knob).map(|kib: u64| u32::try_from(kib).unwrap_or(u32::MAX));
+        let mut of_each = self.among.iter().map(|name| read(knob_of(name)));
+        let Some(first) = of_each.next() else { return read(self.knob(host)) };
+        let first = first?;
+        if of_each.all(|kib| kib.is_ok_and(|kib| kib == first)) { Ok(first) } else { Err(self.unknown()) }
     }
 
     /// What an operator calls it: the disk, or the mount point.
@@ -86,6 +107,11 @@ impl Bdi {
             (None, None) => self.name.clone(),
         }
     }
+}
+
+/// The file that holds the value of a backing device.
+pub(crate) fn knob_of(name: &str) -> String {
+    format!("/sys/class/bdi/{name}/read_ahead_kb")
 }
 
 /// The disk of a block device's number: itself, or what the partition is part of.
@@ -113,21 +139,45 @@ fn btrfs_of(host: &Host, source: &str) -> Option<String> {
     bdi_of_btrfs(host, &btrfs_with(host, disk.file_name()?.to_str()?)?)
 }
 
-/// The name below /sys/class/bdi of the device that holds a mount's readahead; None for file systems in memory.
-fn bdi_of(host: &Host, mount: &Mount) -> Option<(String, Kind, Option<String>)> {
-    if mount.fs == "btrfs" {
-        return btrfs_of(host, &mount.source).map(|name| (name, Kind::Btrfs, None));
+/// Of the backing devices `named`, those that the kernel calls by the type of their file systems and a number: `cifs-2`.
+/// Where readahead is off for all of them there are none: ZFS, and 9p without a cache, have no use for it.
+fn of_type(host: &Host, named: &[String], fs: &str) -> Vec<String> {
+    let is_one = |name: &&String| {
+        let number = name.strip_prefix(fs).and_then(|rest| rest.strip_prefix('-'));
+        number.is_some_and(|number| number.parse::<u64>().is_ok())
+    };
+    let names: Vec<String> = named.iter().filter(is_one).cloned().collect();
+    if names.iter().all(|name| host.text(knob_of(name)).is_none_or(|kib| kib == "0")) { Vec::new() } else { names }
+}
+
+/// The device that holds a mount's readahead, without its mounts; None for file systems in memory. `mounts` and `named`
+/// are all mounts and all backing devices.
+fn bdi_of(host: &Host, mount: &Mount, mounts: &[Mount], named: &[String]) -> Option<Bdi> {
+    let bdi = |name, kind, disk| Bdi { name, kind, disk, mounts: Vec::new(), among: Vec::new() };
+    let kind = Kind::of(&mount.fs);
+    if kind == Kind::Btrfs
+        && let Some(name) = btrfs_of(host, &mount.source)
+    {
+        return Some(bdi(name, kind, None));
     }
     // ntfs-3g and its like have a value of their own, although their number is the disk's.
     if let Some(disk) = disk_of(host, mount.dev).filter(|_| mount.fs != "fuseblk") {
         let dev = host.text(format!("/sys/block/{disk}/dev"))?;
-        return Some((dev, Kind::Block, Some(disk)));
+        return Some(bdi(dev, Kind::Block, Some(disk)));
     }
-    // FUSE on a block device and Ceph decorate the number.
-    let plain = mount.dev.to_string();
-    let names = [format!("{plain}-fuseblk"), plain];
-    let name = names.into_iter().find(|name| host.has(format!("/sys/class/bdi/{name}/read_ahead_kb")))?;
-    Some((name, Kind::of(&mount.fs), None))
+    // NFS and FUSE have the number of the mount, which FUSE on a block device decorates; others have a name of their own.
+    let number = mount.dev.to_string();
+    let names = [format!("{number}-fuseblk"), number.clone()];
+    if let Some(name) = names.into_iter().find(|name| host.has(knob_of(name))) {
+        return Some(bdi(name, kind, None));
+    }
+    // The number in such a name is not that of the mount, so it must be the only one.
+    let is_alone = || mounts.iter().all(|other| other.fs != mount.fs || other.dev == mount.dev);
+    match &of_type(host, named, &mount.fs)[..] {
+        [] => None,
+        [one] if is_alone() => Some(bdi(one.clone(), kind, None)),
+        several => Some(Bdi { among: several.to_vec(), ..bdi(number, kind, None) }),
+    }
 }
 
 /// Every backing device with a value: disks with a size, and mounts that have their own.
@@ -137,14 +187,15 @@ pub fn list(host: &Host) -> Vec<Bdi> {
         let size: u64 = host.number(format!("/sys/block/{disk}/size")).unwrap_or(0);
         let Some(name) = host.text(format!("/sys/block/{disk}/dev")) else { continue };
         if size > 0 && !disk.starts_with("zram") && !disk.starts_with("ram") {
-            found.push(Bdi { name, kind: Kind::Block, disk: Some(disk), mounts: Vec::new() });
+            found.push(Bdi { name, kind: Kind::Block, disk: Some(disk), mounts: Vec::new(), among: Vec::new() });
         }
     }
-    for mount in mounts(host, "self") {
-        let Some((name, kind, disk)) = bdi_of(host, &mount) else { continue };
-        match found.iter_mut().find(|bdi| bdi.name == name) {
-            Some(bdi) => bdi.mounts.push(mount),
-            None => found.push(Bdi { name, kind, disk, mounts: vec![mount] }),
+    let (mounts, named) = (mounts(host, "self"), host.names("/sys/class/bdi"));
+    for mount in &mounts {
+        let Some(bdi) = bdi_of(host, mount, &mounts, &named) else { continue };
+        match found.iter_mut().find(|known| known.name == bdi.name) {
+            Some(known) => known.mounts.push(mount.clone()),
+            None => found.push(Bdi { mounts: vec![mount.clone()], ..bdi }),
         }
     }
     found

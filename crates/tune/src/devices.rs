@@ -2,7 +2,7 @@
 //! Values of whole devices: what files begin with when they are opened. A device moves only where nearly everything
 //! that is read from it asks for the same.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::bdi::Bdi;
@@ -40,14 +40,21 @@ pub(crate) struct Moves<'a> {
 
 /// Devices by the name of their backing device.
 #[derive(Default)]
-pub(crate) struct Devices(HashMap<String, Whole>);
+pub(crate) struct Devices {
+    all: HashMap<String, Whole>,
+    /// Those whose value cannot be read, although they are there.
+    unreadable: HashSet<String>,
+    /// What is to be told of these.
+    news: Vec<Event>,
+}
 
 fn target(bdis: &[Bdi], name: &str) -> String {
     bdis.iter().find(|bdi| bdi.name == name).map_or_else(|| name.to_owned(), Bdi::target)
 }
 
 impl Devices {
-    /// The value that a new file of the device has. None where it cannot be read: the device went away.
+    /// The value that a new file of the device has. None where it cannot be read: the device went away, or the next look
+    /// says why.
     pub(crate) fn value_of(
         &mut self,
         host: &Host,
@@ -56,16 +63,27 @@ impl Devices {
         rivals: Rivals,
         backoff: Duration,
     ) -> Option<u32> {
-        if !self.0.contains_key(&bdi.name) {
-            let device = Device::open(host, &bdi.knob(host), rivals, backoff).ok()?;
-            self.0.insert(bdi.name.clone(), Whole { device, began: now, scattered: 0, ordered: 0 });
+        if !self.all.contains_key(&bdi.name) {
+            let knob = bdi.knob(host);
+            match bdi.known().and_then(|()| Device::open(host, &knob, rivals, backoff)) {
+                Ok(device) => {
+                    self.all.insert(bdi.name.clone(), Whole { device, began: now, scattered: 0, ordered: 0 });
+                }
+                Err(error) => {
+                    let is_there = !bdi.among.is_empty() || host.has(&knob);
+                    if is_there && self.unreadable.insert(bdi.name.clone()) {
+                        self.news.push(Event::note("note", bdi.target(), format!("its files are left alone: {error}")));
+                    }
+                    return None;
+                }
+            }
         }
-        Some(self.0[&bdi.name].device.expected_kib())
+        Some(self.all[&bdi.name].device.expected_kib())
     }
 
     /// Counts pages that were read from a device.
     pub(crate) fn count(&mut self, name: &str, class: Class, pages: u64) {
-        if let Some(whole) = self.0.get_mut(name) {
+        if let Some(whole) = self.all.get_mut(name) {
             let ordered = matches!(class, Class::Sequential | Class::Reverse);
             *(if ordered { &mut whole.ordered } else { &mut whole.scattered }) += pages;
         }
@@ -73,18 +91,18 @@ impl Devices {
 
     /// True where somebody else's decision stands for the device and its files.
     pub(crate) fn is_decided(&self, name: &str, now: Duration) -> bool {
-        self.0.get(name).is_some_and(|whole| whole.device.is_decided(now))
+        self.all.get(name).is_some_and(|whole| whole.device.is_decided(now))
     }
 
     /// The value from before us.
     pub(crate) fn original_kib(&self, name: &str) -> Option<u32> {
-        self.0.get(name).map(|whole| whole.device.original_kib())
+        self.all.get(name).map(|whole| whole.device.original_kib())
     }
 
     /// Has somebody else set a device? A device that went away is forgotten.
     pub(crate) fn look(&mut self, now: Duration, journal: &mut Journal, bdis: &[Bdi]) -> Vec<Event> {
-        let mut events = Vec::new();
-        self.0.retain(|name, whole| {
+        let mut events = std::mem::take(&mut self.news);
+        self.all.retain(|name, whole| {
             let Ok(found) = whole.device.look(now, journal) else {
                 // Another device may come by its name, and must not get its value.
                 journal.forget_device(whole.device.knob());
@@ -120,7 +138,7 @@ impl Devices {
         bdis: &[Bdi],
     ) -> Result<Vec<Event>> {
         let mut events = Vec::new();
-        for (name, whole) in &mut self.0 {
+        for (name, whole) in &mut self.all {
             events.extend(whole.set(now, moves, journal, || target(bdis, name))?);
         }
         Ok(events)
@@ -129,7 +147,7 @@ impl Devices {
     /// Puts every value back, whatever happens to others; the last error is given.
     pub(crate) fn restore(&mut self, journal: &mut Journal, bdis: &[Bdi], tell: &mut dyn FnMut(&Event)) -> Result<()> {
         let mut problem = None;
-        for (name, whole) in &mut self.0 {
+        for (name, whole) in &mut self.all {
             match whole.device.restore(journal) {
                 Ok(true) => {
                     let to_kib = Some(whole.device.original_kib());

@@ -39,6 +39,14 @@ pub enum Error {
         /// As given.
         name: String,
     },
+    /// Which of several backing devices is that of a mount cannot be seen.
+    #[error("the value of {target} is one of {}, and the kernel does not say which", names.join(", "))]
+    Among {
+        /// What the operator calls it.
+        target: String,
+        /// Their names below /sys/class/bdi.
+        names: Vec<String>,
+    },
     /// The observer cannot work on this machine.
     #[error("the observer cannot run: {what}")]
     Observer {

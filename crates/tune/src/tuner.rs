@@ -157,6 +157,7 @@ impl<'a> Tuner<'a> {
     ) -> Result<Tuner<'a>> {
         let bdis = bdi::list(host);
         let only = options.device.as_ref().map(|name| bdi::find(host, &bdis, name)).transpose()?;
+        only.as_ref().map_or(Ok(()), Bdi::known)?;
         let lock = if options.dry_run { None } else { Some(Lock::take(host)?) };
         let mut journal = if options.dry_run { Journal::unsaved(host) } else { Journal::open(host)? };
         if !journal.is_empty() {

@@ -554,3 +554,48 @@ fn a_file_whose_value_cannot_be_set_back_is_tried_again() {
     track.follower.leave("it cost more");
     assert_eq!(proposed_for(track, [1199, 1200]), [(vec![128], false), (vec![128], true)], "it may be closed");
 }
+
+/// What the tuner tells of random reads of a CIFS mount, where the machine has these values of CIFS.
+fn told_of_cifs(values: &[&str]) -> Vec<Event> {
+    let (_root, host) = host();
+    host.replace("/proc/self/mountinfo", "30 1 0:60 / /mnt rw - cifs //server/share rw").expect("written");
+    for (number, kib) in values.iter().enumerate() {
+        host.replace(format!("/sys/class/bdi/cifs-{number}/read_ahead_kb"), kib).expect("written");
+    }
+    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+    let mut observer = Readers { sight, plain_kib: 128 };
+    let options = Options { dry_run: true, ..Options::default() };
+    let rule = Rule::default();
+    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let file = FileId { dev: Dev { major: 0, minor: 60 }, ..FILE };
+    let mut look =
+        |k: u64| tuner.tick(Duration::from_millis(250 * k), &[Sample { file, ..random(Reader::Own, 200, 32) }]);
+    (4..20).flat_map(|k| look(k).expect("a look")).collect()
+}
+
+#[test]
+fn a_mount_whose_value_is_named_by_its_type_is_tuned_where_it_is_known_and_else_told_once() {
+    let told = told_of_cifs(&["128"]);
+    assert_eq!((kinds(&told), told[0].target.as_str()), (vec!["skip"], "/mnt"), "nobody has it open: {told:?}");
+    let told = told_of_cifs(&["128", "128"]);
+    assert_eq!(kinds(&told), ["note"], "{told:?}");
+    let why = "its files are left alone: the value of /mnt is one of cifs-0, cifs-1, and the kernel does not say which";
+    assert_eq!((told[0].target.as_str(), told[0].why.as_str()), ("/mnt", why));
+    let told = told_of_cifs(&["4294967296"]);
+    assert!(kinds(&told) == ["note"] && told[0].why.contains("4294967296"), "{told:?}");
+}
+
+#[test]
+fn a_device_that_is_asked_for_must_have_a_value_of_its_own() {
+    let (_root, host) = host();
+    host.replace("/proc/self/mountinfo", "30 1 0:60 / /mnt rw - cifs //server/share rw").expect("written");
+    for number in [2, 3] {
+        host.replace(format!("/sys/class/bdi/cifs-{number}/read_ahead_kb"), "128").expect("written");
+    }
+    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+    let mut observer = Readers { sight, plain_kib: 128 };
+    let options = Options { dry_run: true, device: Some("/mnt".into()), ..Options::default() };
+    let rule = Rule::default();
+    let refused = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).err().map(|e| e.to_string());
+    assert!(refused.as_deref().is_some_and(|why| why.contains("one of cifs-2, cifs-3")), "{refused:?}");
+}

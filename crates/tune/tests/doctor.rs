@@ -369,6 +369,88 @@ fn what_the_kernel_chose_for_an_array_is_no_mistake_while_nothing_suffers() {
 }
 
 #[test]
+fn a_value_beyond_32_bits_is_too_high_and_not_unreadable() {
+    let machine = Machine::new();
+    machine.disk("sda", "8:0", 128);
+    machine.put("/sys/block/sda/queue/read_ahead_kb", "4294967296");
+    let row = machine.row("/dev/sda");
+    assert_eq!((row.verdict, row.value_kib), ("high", Some(u32::MAX)));
+    assert_eq!(row.fix, "echo 128 | sudo tee /sys/block/sda/queue/read_ahead_kb");
+    machine.put("/sys/block/sda/queue/read_ahead_kb", "many");
+    assert_eq!(machine.row("/dev/sda").verdict, "unreadable");
+}
+
+/// A file system whose value the kernel calls by its type and a number.
+fn typed(machine: &Machine, fs: &str, number: u32, dev: &str, options: &str, kib: u32) {
+    machine.put(&format!("/sys/class/bdi/{fs}-{number}/read_ahead_kb"), &kib.to_string());
+    machine.mount(dev, &format!("/mnt/{fs}-{number}"), fs, "//server/share", options);
+}
+
+#[test]
+fn file_systems_whose_values_are_named_by_their_type() {
+    let machine = Machine::new();
+    typed(&machine, "cifs", 2, "0:60", "rw,rsize=4194304", 65_536);
+    typed(&machine, "9p", 3, "0:61", "rw,cache=mmap,access=client", 124);
+    typed(&machine, "ceph", 1, "0:62", "rw", 8192);
+    machine.put("/sys/class/bdi/cifs-backup-1/read_ahead_kb", "128");
+    let row = machine.row("/mnt/cifs-2");
+    assert_eq!((row.kind, row.value_kib, row.verdict), ("other", Some(65_536), "high"));
+    assert_eq!(row.fix, "echo 4096 | sudo tee /sys/class/bdi/cifs-2/read_ahead_kb");
+    assert_eq!((machine.row("/mnt/9p-3").verdict, machine.row("/mnt/ceph-1").verdict), ("ok", "ok"), "own defaults");
+    assert_eq!(machine.row("/mnt/ceph-1").source, "default of Ceph");
+    machine.put("/sys/class/bdi/cifs-2/read_ahead_kb", "8192");
+    assert_eq!(
+        (machine.row("/mnt/cifs-2").verdict, machine.row("/mnt/cifs-2").source.as_str()),
+        ("ok", "default of CIFS, by its rsize")
+    );
+    machine.put("/sys/class/bdi/9p-3/read_ahead_kb", "16");
+    assert_eq!(machine.row("/mnt/9p-3").verdict, "low");
+    // The same file system in a second place has the same value.
+    machine.mount("0:60", "/mnt/again", "cifs", "//server/share", "rw");
+    assert_eq!(machine.row("/mnt/cifs-2").mounts, ["/mnt/cifs-2", "/mnt/again"]);
+}
+
+#[test]
+fn which_of_several_values_is_that_of_a_mount_is_not_guessed() {
+    let machine = Machine::new();
+    typed(&machine, "cifs", 2, "0:60", "rw,rsize=4194304", 8192);
+    typed(&machine, "cifs", 3, "0:61", "rw,rsize=4194304", 8192);
+    assert_eq!(machine.row("/mnt/cifs-3").verdict, "ok", "all have the same");
+    for number in [2, 3] {
+        machine.put(&format!("/sys/class/bdi/cifs-{number}/read_ahead_kb"), "65536");
+    }
+    let row = machine.row("/mnt/cifs-3");
+    let both = "echo 4096 | sudo tee /sys/class/bdi/cifs-2/read_ahead_kb /sys/class/bdi/cifs-3/read_ahead_kb";
+    assert_eq!((row.verdict, row.fix.as_str()), ("high", both));
+    machine.put("/proc/12/maps", "7f0000000000-7f0040000000 r--s 00000000 00:3d 77 /mnt/cifs-3/data.mdb\n");
+    let row = machine.row("/mnt/cifs-3");
+    assert!(row.reason.contains("maps 1024 MiB") && row.fix == both, "the tuner would refuse it: {row:?}");
+    machine.put("/sys/class/bdi/cifs-3/read_ahead_kb", "128");
+    for target in ["/mnt/cifs-2", "/mnt/cifs-3"] {
+        let row = machine.row(target);
+        let why = format!("the value of {target} is one of cifs-2, cifs-3, and the kernel does not say which");
+        assert_eq!((row.verdict, row.reason, row.value_kib), ("unreadable", why, None));
+    }
+    fs::remove_dir_all(machine.root.path().join("sys/class/bdi/cifs-3")).expect("removed");
+    let of_two = bdi::list(&machine.host()).iter().map(|bdi| bdi.known().is_ok()).collect::<Vec<_>>();
+    assert_eq!(of_two, [false, false], "one value cannot be that of two");
+    machine.put("/sys/class/bdi/cifs-3/read_ahead_kb", "128");
+    // One is mounted where we do not see it.
+    machine.put("/proc/self/mountinfo", "");
+    machine.mount("0:60", "/mnt/a", "cifs", "//server/share", "rw");
+    assert_eq!(machine.row("/mnt/a").verdict, "unreadable");
+}
+
+#[test]
+fn file_systems_that_need_no_readahead_have_no_row() {
+    let machine = Machine::new();
+    typed(&machine, "zfs", 1, "0:60", "rw", 0);
+    typed(&machine, "zfs", 2, "0:61", "rw", 0);
+    machine.mount("0:62", "/run", "tmpfs", "tmpfs", "rw");
+    assert_eq!(machine.rows(), []);
+}
+
+#[test]
 fn readahead_that_is_off_and_a_machine_without_sysfs() {
     let machine = Machine::new();
     machine.disk("sda", "8:0", 0);

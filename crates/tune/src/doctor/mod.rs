@@ -82,7 +82,8 @@ fn word(text: &str) -> String {
 }
 
 fn write_line(host: &Host, bdi: &Bdi, kib: u32) -> String {
-    format!("echo {kib} | sudo tee {}", word(&bdi.shown_knob(host)))
+    let knobs: Vec<String> = bdi.shown_knobs(host).iter().map(|knob| word(knob)).collect();
+    format!("echo {kib} | sudo tee {}", knobs.join(" "))
 }
 
 fn tune_line(bdi: &Bdi) -> String {
@@ -180,7 +181,7 @@ fn too_high(
     waste: Option<f64>,
     mapped: &[Mapped],
 ) -> Option<Finding> {
-    let is_network = bdi.kind == Kind::Nfs;
+    let is_network = matches!(bdi.kind, Kind::Nfs | Kind::Other);
     if if is_network { value_kib <= NETWORK_HIGH_KIB } else { value_kib < HIGH_KIB } {
         return None;
     }
@@ -203,7 +204,13 @@ fn too_high(
     let reason = format!("{}, and a random read there reads up to {value}{now}", mapped_text(mapped));
     // Lowering the device does not reach files that are open, and would slow the scans of an array.
     let (lower, tune) = (write_line(host, bdi, better), tune_line(bdi));
-    let fix = if value_kib <= better { tune } else { format!("{lower} && {tune}") };
+    let fix = if bdi.known().is_err() {
+        lower
+    } else if value_kib <= better {
+        tune
+    } else {
+        format!("{lower} && {tune}")
+    };
     Some(Finding { verdict: "high", reason, fix })
 }
 
