@@ -3,10 +3,11 @@
 
 import contextlib
 import os
+import resource
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -73,13 +74,97 @@ def test_a_newer_state_is_left_as_it_is(tmp_path: Path) -> None:
     assert _files(tmp_path) == before
 
 
-def test_a_state_that_was_killed_when_it_was_new_is_opened(tmp_path: Path) -> None:
+def _named(path: Path, linked: bool) -> Path:
+    """Another name of a file, which a state may be given by, or its own."""
+    if not linked:
+        return path
+    link = path.with_name("link.db")
+    link.unlink(missing_ok=True)
+    link.symlink_to(path.name)
+    return link
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_state_that_was_killed_when_it_was_new_is_opened(tmp_path: Path, linked: bool) -> None:
     path = tmp_path / "s.db"
     code = "import os, sys; from pathlib import Path; from linnet.place.service.state import State\n"
-    code += "state = State(Path(sys.argv[1])); os.kill(os.getpid(), 9)"
+    code += "State.checkpoint = lambda state: os.kill(os.getpid(), 9)\nState(Path(sys.argv[1]))"
     subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     assert path.with_name("s.db-wal").stat().st_size
-    State(path, create=False).close()
+    State(_named(path, linked), create=False).close()
+
+
+ANSWERS = 60
+"""Answers of a page each that a log has."""
+
+
+def _answer(state: State) -> None:
+    with state.transaction():
+        for number in range(ANSWERS):
+            state.answer(f"k{number}", "digest", 201, "x" * 3000)
+
+
+def _has_answers(path: Path) -> bool:
+    with contextlib.closing(State(path, create=False)) as state:
+        return all(state.answered(f"k{number}") is not None for number in range(ANSWERS))
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_checkpoint_that_was_cut_after_any_page_is_made_again(tmp_path: Path, linked: bool) -> None:
+    path, cut, size = tmp_path / "s.db", tmp_path / "cut.db", storing.PAGE_BYTES
+    State(path).close()
+    state = State(path)
+    _answer(state)
+    before, log = path.read_bytes(), path.with_name("s.db-wal").read_bytes()
+    state.close()
+    after = path.read_bytes()
+    assert len(before) < len(after)
+    for pages in range(len(after) // size + 1):
+        # A checkpoint writes in the order of the pages.
+        cut.write_bytes(after[: pages * size] + before[pages * size :])
+        cut.with_name("cut.db-wal").write_bytes(log)
+        assert _has_answers(_named(cut, linked)), f"{pages} pages"
+
+
+@contextlib.contextmanager
+def _full_disk(size: int) -> Iterator[None]:
+    """No file of this process may grow beyond this size."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def test_a_checkpoint_on_a_full_disk_loses_nothing(tmp_path: Path) -> None:
+    """Nor does kill -9 after it, nor a start on the full disk."""
+    path, full = tmp_path / "s.db", 20 * storing.PAGE_BYTES
+    State(path).close()
+    if not (child := os.fork()):
+        state = State(path)
+        _answer(state)
+        with _full_disk(full):
+            assert not state.checkpoint()
+        os.kill(os.getpid(), 9)
+    assert os.waitpid(child, 0)[1] == 9
+    assert path.stat().st_size <= full < path.with_name("s.db-wal").stat().st_size
+    with _full_disk(full):
+        assert _has_answers(path)
+        with contextlib.closing(State(path)) as state, pytest.raises(storing.StateFull), state.transaction():
+            state.answer("more", "digest", 201, {})
+    assert _has_answers(path)
+    assert path.stat().st_size > full and not path.with_name("s.db-wal").exists()
+
+
+def test_the_file_alone_has_everything_after_a_checkpoint(tmp_path: Path) -> None:
+    path, alone = tmp_path / "s.db", tmp_path / "alone.db"
+    with contextlib.closing(State(path)) as state:
+        alone.write_bytes(path.read_bytes())
+        State(alone, create=False).close()
+        _answer(state)
+        assert state.checkpoint() and not path.with_name("s.db-wal").stat().st_size
+        alone.write_bytes(path.read_bytes())
+        assert _has_answers(alone)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The service's state on disk: drives, tenants, named profiles, and the answers to requests that have an id.
 
-One SQLite file, in write-ahead mode with a sync at every commit: what was answered survives kill -9 and a power cut.
+An SQLite file, in write-ahead mode with a sync at every commit: what was answered survives kill -9 and a power cut. The
+newest commits are in the log beside the file until a checkpoint takes them into it.
 The file is locked for as long as it is open, so two services never share one. Rows are ordered by a counter, not by a
 clock.
 """
@@ -75,9 +76,11 @@ class State:
     def __init__(self, path: Path, create: bool = True) -> None:
         """Open the file, or make it if ``create``; take its lock; refuse what is not ours or newer than we are."""
         self.path = path
+        # SQLite follows links too, and keeps the log beside the file that they lead to.
+        file = Path(os.path.realpath(path))
         try:
-            _inspect(path, create)
-            self._db = sqlite3.connect(path, isolation_level=None, timeout=0.0, check_same_thread=False)
+            _inspect(path, file, create)
+            self._db = sqlite3.connect(file, isolation_level=None, timeout=0.0, check_same_thread=False)
         except sqlite3.Error as error:
             raise _explained(path, error) from error
         try:
@@ -97,6 +100,8 @@ class State:
         self._db.execute("COMMIT")
         if not _checked(self.path, self._db):
             self._make()
+            # Without this the file alone is an empty one for as long as its log is short.
+            self.checkpoint()
         self._position: int = max(self._last(*one) for one in KEYS.items())
         self._answers = 0
 
@@ -111,6 +116,17 @@ class State:
     def close(self) -> None:
         """Give the file back."""
         self._db.close()
+
+    def checkpoint(self) -> bool:
+        """Take the log into the file, which then has everything by itself.
+
+        False if that failed, as on a full disk: the log has it still.
+        """
+        try:
+            busy, *_ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except sqlite3.Error:
+            return False
+        return not busy
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -256,27 +272,33 @@ class State:
         return self._position
 
 
-def _inspect(path: Path, create: bool) -> None:
+def _inspect(path: Path, file: Path, create: bool) -> None:
     """Refuse what is not ours before anything of it is written: neither header nor journal."""
-    if not path.exists():
-        if not create:
-            raise StateError(f"{path}: no such file; `linnet place drives --state {path} --add FILE` makes a state")
-        _permitted(path)
+    if not file.exists() and not create:
+        raise StateError(f"{path}: no such file; `linnet place drives --state {path} --add FILE` makes a state")
+    _permitted(path, file)
+    if not file.exists():
         return
-    _permitted(path)
-    address = path.absolute().as_uri()
-    # Without its journal, which a connection that reads it would make if it were absent.
-    ours = _look(path, f"{address}?immutable=1")
-    journal = path.with_name(f"{path.name}-wal")
-    if not ours and journal.exists() and journal.stat().st_size:
+    address = file.as_uri()
+    journal = file.with_name(f"{file.name}-wal")
+    logged = journal.exists() and journal.stat().st_size > 0
+    try:
+        # Without its journal, which a connection that reads it would make if it were absent.
+        ours = _look(path, f"{address}?immutable=1")
+    except sqlite3.DatabaseError:
+        if not logged:
+            raise
+        # A checkpoint that was cut short. It writes the first page first, which then tells of pages that only the log
+        # has. The connection that follows reads both; one that only reads needs space on the disk for an index.
+        return
+    if not ours and logged:
         ours = _look(path, f"{address}?mode=ro")
     if not ours and not create:
         raise StateError(f"{path}: empty; `linnet place drives --state {path} --add FILE` makes a state")
 
 
-def _permitted(path: Path) -> None:
+def _permitted(path: Path, file: Path) -> None:
     """Refuse a file or a folder that this user may not read and write: SQLite calls it an error of the disk."""
-    file = path.resolve()
     if not file.parent.is_dir():
         raise StateError(f"{path}: there is no folder {file.parent}")
     for mode, word in ((os.R_OK, "read"), (os.W_OK, "write")):
