@@ -18,7 +18,7 @@ from linnet.place.words import Drive
 from place_made import GB, SHEET
 from typer.testing import CliRunner
 
-COMMANDS = ("drives", "admit", "whatif", "rebalance", "remove")
+COMMANDS = ("drives", "admit", "whatif", "rebalance", "backup", "remove")
 READS = {"read_aligned_rate_mean": 100.0, "read_aligned_size_bytes_mean": 4096.0, "depth": 2.0}
 PROMISE = ("--slo", "read_latency_p99_us<=900")
 
@@ -53,6 +53,15 @@ def _said(*words: object) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["place", *map(str, words)], terminal_width=200)
     text = " ".join(done.output.replace("│", " ").split())
     return done.exit_code, text or str(done.exception)
+
+
+def test_a_copy_is_a_state(tmp_path: Path, state: Path) -> None:
+    link, copy = tmp_path / "link.db", tmp_path / "copy.db"
+    link.symlink_to("s.db")
+    assert _said("backup", "--state", link, "-o", copy) == (0, f"{copy}: 2 drives, 0 tenants")
+    assert _said("drives", "--state", copy, "--json") == _said("drives", "--state", state, "--json")
+    assert "the file of --state too" in _said("backup", "--state", link, "-o", state)[1]
+    assert "no such file" in _said("backup", "--state", tmp_path / "absent.db", "-o", copy)[1]
 
 
 @pytest.mark.parametrize("command", ["admit", "whatif"])

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 from linnet.place.service.state import State, StateFull
-from linnet.place.service.writer import Answer, Refused, Writer
+from linnet.place.service.writer import CHECKPOINT_S, Answer, Refused, Writer
 from place_client import FICKLE_CLOCK, Client, Service, drives, tenant
 from place_made import GB
 
@@ -99,13 +100,18 @@ def kill_after(enough: threading.Event, service: Service) -> None:
     service.kill()
 
 
+EAGER = "import linnet.place.service.writer as writer; writer.CHECKPOINT_S = 0.0"
+"""A checkpoint after each commit: a kill may cut one."""
+
+
 @pytest.mark.slow
-def test_kill_9_loses_nothing_that_was_answered_and_doubles_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["", EAGER])
+def test_kill_9_loses_nothing_that_was_answered_and_doubles_nothing(tmp_path: Path, before: str) -> None:
     """Killed three times under load. What got no answer is asked again with its id, as a client would."""
     placed: dict[str, str] = {}
     waiting = [f"t{index}" for index in range(CLIENTS * EACH)]
     for life in range(4):
-        with Service(tmp_path / "s.db") as service:
+        with Service(tmp_path / "s.db", before=before) as service:
             client = service.client()
             client.ask("POST", "/v1/drives", drives(40))
             there = {one["id"]: one["drive"] for one in client.ask("GET", "/v1/tenants?limit=1000")[1]["tenants"]}
@@ -198,7 +204,12 @@ def test_a_small_file_system_that_fills_up(tmp_path: Path) -> None:
                     refused += 1
             assert refused and placed
             check_books(client, placed)
+            time.sleep(2 * CHECKPOINT_S)  # one is tried, and finds no space
+        with Service(disk / "s.db") as service:
+            check_books(service.client(), placed)
             (disk / "ballast").unlink()
+        with Service(disk / "s.db") as service:
+            client = service.client()
             assert client.ask("DELETE", f"/v1/tenants/{next(iter(placed))}")[0] == 200
             placed.pop(next(iter(placed)))
             check_books(client, placed)
@@ -237,6 +248,45 @@ def test_a_signal_that_ends_finishes_what_runs(tmp_path: Path, one: signal.Signa
         client.connection.close()
         assert service.stop(one) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["s.db"], "the write-ahead log was taken in"
+
+
+def test_the_file_alone_has_what_was_answered_a_moment_ago(tmp_path: Path) -> None:
+    alone = tmp_path / "alone.db"
+    with Service(tmp_path / "s.db") as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(1))
+        client.ask("POST", "/v1/tenants", tenant("a"))
+        until = time.monotonic() + 60
+        while not _tenants_of(alone, (tmp_path / "s.db").read_bytes()):
+            assert time.monotonic() < until
+            time.sleep(0.05)
+    assert _tenants_of(alone, alone.read_bytes()) == ["a"]
+
+
+def test_a_backup_has_what_was_answered_before(tmp_path: Path) -> None:
+    """Also while there are requests, and on a full disk."""
+    copy = tmp_path / "copy.db"
+    with Service(tmp_path / "s.db") as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(2))
+        full = max(path.stat().st_size for path in tmp_path.iterdir())
+        for number in range(3):
+            client.ask("POST", "/v1/tenants", tenant(f"t{number}"))
+            if number == 2:
+                resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
+            client.connection.request("GET", "/v1/backup")
+            answer = client.connection.getresponse()
+            assert (answer.status, answer.headers["content-type"]) == (200, "application/vnd.sqlite3")
+            assert _tenants_of(copy, answer.read()) == [f"t{k}" for k in range(number + 1)]
+        asked = client.ask("GET", "/v1/tenants?limit=1000")[1]
+    with Service(copy) as service:
+        assert service.client().ask("GET", "/v1/tenants?limit=1000")[1] == asked
+
+
+def _tenants_of(copy: Path, content: bytes) -> list[str]:
+    copy.write_bytes(content)
+    with contextlib.closing(State(copy, create=False)) as state:
+        return [one.id for one, _, _ in state.tenants()]
 
 
 def test_a_kept_answer_that_is_damaged_is_said_and_stops_nothing(tmp_path: Path) -> None:

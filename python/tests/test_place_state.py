@@ -167,6 +167,16 @@ def test_the_file_alone_has_everything_after_a_checkpoint(tmp_path: Path) -> Non
         assert _has_answers(alone)
 
 
+def test_a_copy_has_what_only_the_log_has(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    with contextlib.closing(State(tmp_path / "s.db")) as state:
+        _answer(state)
+        copy.write_bytes(state.copy())
+        assert _has_answers(copy)
+        with state.transaction():
+            state.answer("more", "digest", 201, {})
+
+
 @pytest.mark.parametrize(
     ("file", "folder", "said"),
     [

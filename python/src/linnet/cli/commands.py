@@ -221,6 +221,10 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
             "linnet.cli.place_service:whatif_command",
             "May this tenant go there, and who suffers? Changes nothing.",
         ),
+        "backup": (
+            "linnet.cli.place_service:backup_command",
+            "Copy a state, with what its log has. `GET /v1/backup` does so while the service runs.",
+        ),
         "rebalance": (
             "linnet.cli.place_service:rebalance_command",
             "Advise which tenants should move, to mend broken promises and to empty drives. Moves nothing.",

@@ -236,6 +236,24 @@ def whatif_command(
         console.print(answer.text(), markup=False)
 
 
+def backup_command(
+    state: StateThere,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The copy that is written.", callback=destination)],
+    json: AsJson = False,
+) -> None:
+    """Copy a state, with what its log has. `GET /v1/backup` does so while the service runs.
+
+    Example: [bold]linnet place backup --state cluster.db --out copy.db[/]
+    """
+    with opened(state, Settings(), books_alone=True) as do:
+        copy, found = do.state.copy(), {"drives": len(do.cluster), "tenants": do.cluster.placed}
+    write_whole(out, copy)
+    if json:
+        print_json({"bytes": len(copy), **found})
+    else:
+        console.print(f"{out}: {found['drives']} drives, {found['tenants']} tenants", markup=False)
+
+
 def rebalance_command(
     state: StateThere,
     model: ModelFile = None,

@@ -73,6 +73,12 @@ class Answered(JSONResponse):
         return json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
+class Copied(Response):
+    """An SQLite file."""
+
+    media_type = "application/vnd.sqlite3"
+
+
 class Service:
     """The writer with the operations that it carries out."""
 
@@ -140,6 +146,11 @@ def build(service: Service) -> FastAPI:
         """Whether the writer answers."""
         await service.read(lambda: None)
         return {"status": "ok"}
+
+    @app.get("/v1/backup", tags=["operation"], response_class=Copied)
+    async def backup() -> Response:
+        """A copy of the state, with everything that was answered before. `linnet place serve --state` takes it."""
+        return Copied(await service.read(service.operations.state.copy))
 
     @app.get("/metrics", tags=["operation"], response_class=Response)
     async def metrics() -> Response:

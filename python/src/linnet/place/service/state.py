@@ -128,6 +128,13 @@ class State:
             return False
         return not busy
 
+    def copy(self) -> bytes:
+        """The content of a file that has everything which was committed. It is put together in memory: a full disk does
+        not keep anybody from a backup."""
+        if not hasattr(self._db, "serialize"):
+            raise StateError(f"{self.path}: SQLite {sqlite3.sqlite_version} copies no state; 3.36 or a newer one does")
+        return self._db.serialize()
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """What the block writes is kept whole when it ends well, and not at all otherwise."""

@@ -4,6 +4,8 @@
 Requests that wait are taken in groups, and a group shares a commit, so that the disk's sync is paid once for all of
 them. A request is answered after the commit. If the commit fails, the group is undone in memory too and each of its
 requests is told so; the state in memory and on disk are the same at any time at which somebody can look.
+
+Between groups the state's log is taken into its file, so that the file alone is never much older than the state.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from linnet.place.service.state import State, StateFull
 
 GROUP_MAX = 64
 """Requests that share a commit."""
+CHECKPOINT_S = 1.0
+"""Seconds after a commit until it is taken from the log into the file, or until that is tried again."""
 
 
 class Refused(Exception):
@@ -64,6 +68,8 @@ class Writer:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._broken = broken
         self._committed = committed
+        # A log may be there from a process that was killed.
+        self._checkpoint_at: float | None = time.monotonic() + CHECKPOINT_S
         self._thread = threading.Thread(target=self._run, name="linnet-place-writer", daemon=True)
         self._thread.start()
 
@@ -92,18 +98,24 @@ class Writer:
         going = True
         while going:
             group: list[_Job] = []
-            job = self._jobs.get()
-            while job is not None:
-                group.append(job)
-                if len(group) == GROUP_MAX:
-                    break
-                try:
+            try:
+                job = self._jobs.get(timeout=self._spare_s())
+                while job is not None:
+                    group.append(job)
+                    if len(group) == GROUP_MAX:
+                        break
                     job = self._jobs.get_nowait()
-                except queue.Empty:
-                    break
-            going = job is not None
+                going = job is not None
+            except queue.Empty:
+                pass
             if group:
                 self._carry_out(group)
+            if self._spare_s() == 0.0:
+                self._checkpoint_at = None if self._state.checkpoint() else time.monotonic() + CHECKPOINT_S
+
+    def _spare_s(self) -> float | None:
+        """Seconds until a checkpoint is due; None where nothing was committed since the last one."""
+        return None if self._checkpoint_at is None else max(0.0, self._checkpoint_at - time.monotonic())
 
     def _carry_out(self, group: list[_Job]) -> None:
         changes = [job for job in group if job.changes]
@@ -136,6 +148,8 @@ class Writer:
             for job in group:
                 job.done.set_exception(Refused(503, "state_not_written", why))
             return
+        if self._checkpoint_at is None:
+            self._checkpoint_at = time.monotonic() + CHECKPOINT_S
         self._committed(len(group), time.monotonic() - began)
         for job, answer in zip(group, answers, strict=True):
             if isinstance(answer, Exception):
