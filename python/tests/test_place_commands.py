@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 from conftest import ROOT
 from linnet.cli import app, place_service
+from linnet.place.allocate import Settings
 from linnet.place.catalogue import profiles
 from linnet.place.cluster import DriveSpec
 from linnet.place.service import schema
 from linnet.place.service.state import State
 from linnet.place.words import Drive
+from place_client import Service
 from place_made import GB, SHEET
 from typer.testing import CliRunner
 
@@ -53,6 +55,35 @@ def _said(*words: object) -> tuple[int, str]:
     done = CliRunner().invoke(app, ["place", *map(str, words)], terminal_width=200)
     text = " ".join(done.output.replace("│", " ").split())
     return done.exit_code, text or str(done.exception)
+
+
+def test_limits_of_the_service_hold_for_the_commands(tmp_path: Path, state: Path) -> None:
+    """They are kept by the state, whichever start gave them; a policy that is given to a command is its own."""
+    features = tmp_path / "p.json"
+    features.write_text(json.dumps({"name": "p", "features": READS}))
+    for options, said in (
+        (["--tenants-max", 1, "--load-max", 0.9], ""),
+        ([], ""),
+        (["--load-max", 0.8, "--policy", "best-fit"], "linnet place: load_max is 0.8 from now on; it was 0.9\n"),
+    ):
+        with Service(state, *options) as service:
+            client = service.client()
+            client.wait()
+            client.connection.close()
+            assert service.stop() == 0
+            assert service.process.stderr.read() == said
+    admitted = _said("admit", "a", "--state", state, "--profile", features)
+    assert admitted[0] == 0, admitted[1]
+    admitted = _said("admit", "b", "--state", state, "--profile", features)
+    assert admitted[0] == 1 and "1 drives would pass load_max or tenants_max" in admitted[1]
+    asked = _said("whatif", "b", "--state", state, "--profile", features)
+    assert "1 drives would pass load_max or tenants_max" in asked[1]
+    with place_service.opened(state) as do:
+        assert do.allocator.settings == Settings(policy="best-fit", load_max=0.8, tenants_max=1)
+    with place_service.opened(state, policy="first-fit") as do:
+        assert do.allocator.settings.policy == "first-fit" and do.state.settings()["policy"] == "best-fit"
+    other = _said("admit", "b", "--state", state, "--profile", features, "--policy", "first-fit")
+    assert "--policy first-fit holds for this command; the policy of" in other[1]
 
 
 def test_a_copy_is_a_state(tmp_path: Path, state: Path) -> None:

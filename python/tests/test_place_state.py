@@ -40,6 +40,7 @@ def _made(path: Path) -> Path:
         state.add_drive(DriveSpec(Drive("d0", "made", SHEET), 10 * GB))
         state.add_tenant(Tenant("a", GB, profile("p", 100.0), (Slo("read_latency_mean_us", bound=900.0),)), "d0")
         state.put_profile(profile("p", 100.0))
+        state.keep_settings({"load_max": 0.5})
         state.answer("k", "digest", 201, {})
     state.close()
     return path
@@ -48,7 +49,7 @@ def _made(path: Path) -> Path:
 def _opened(path: Path) -> None:
     state = State(path, create=False)
     try:
-        Operations(state, SheetModel(), Settings())
+        Operations(state, SheetModel(), Settings(**state.settings()))
     finally:
         state.close()
 
@@ -261,6 +262,12 @@ def test_only_what_fills_a_state_makes_its_file(linnet, tmp_path: Path) -> None:
         ("UPDATE drives SET capacity_bytes = 'much'", "table drives, row d0: capacity_bytes is 'much'"),
         ("UPDATE drives SET model = x'00'", "table drives, row d0: model"),
         ("UPDATE drives SET staging = 'no'", "table drives, row d0: staging"),
+        (
+            "UPDATE settings SET value = 'much'",
+            "table settings, row load_max: value is 'much', a str; float is expected",
+        ),
+        ("UPDATE settings SET value = -1.0", "table settings, row load_max: settings: load_max, "),
+        ("UPDATE settings SET name = 'speed'", "table settings, row speed: no setting of this name"),
         ("UPDATE profiles SET features = '[]'", "table profiles, row p: features is [], a list"),
         ("""UPDATE profiles SET features = '{"depth": -1}'""", "table profiles, row p: features: depth is -1"),
         ("UPDATE profiles SET features = '" + "[" * 9999 + "'", "table profiles, row p: features: not JSON"),
@@ -281,6 +288,20 @@ def test_a_kept_answer_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     _change(path, "UPDATE requests SET body = '{'")
     with contextlib.closing(State(path)) as state, pytest.raises(StateError, match="table requests, row k"):
         state.answered("k")
+
+
+def test_a_state_without_settings_is_opened(tmp_path: Path) -> None:
+    """As versions before this one made it."""
+    path = _made(tmp_path / "s.db")
+    _change(path, "DROP TABLE settings")
+    with contextlib.closing(State(path, create=False)) as state:
+        assert state.settings() == {}
+        with state.transaction():
+            state.keep_settings({})
+            state.keep_settings({"policy": "best-fit", "tenants_max": 3})
+        assert state.settings() == {"policy": "best-fit", "tenants_max": 3}
+        with pytest.raises(ValueError, match="value is 3, a int"), state.transaction():
+            state.keep_settings({"load_max": 3})
 
 
 def test_the_oldest_answers_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

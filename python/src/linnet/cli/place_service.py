@@ -34,11 +34,21 @@ ModelFile = Annotated[
     Path | None,
     typer.Option("--model", help="Model file of `linnet place fit`.", show_default="what the data sheets say"),
 ]
-Policy = Annotated[str, typer.Option(help="first-fit or best-fit.")]
-LoadMax = Annotated[
-    float, typer.Option(help="Share of a drive's time that its tenants may ask for together.", min=0.01)
+Policy = Annotated[
+    str | None, typer.Option(help="first-fit or best-fit.", show_default="what the state has, or first-fit")
 ]
-TenantsMax = Annotated[int, typer.Option(help="Tenants that one drive may have.", min=1)]
+LoadMax = Annotated[
+    float | None,
+    typer.Option(
+        help="Share of a drive's time that its tenants may ask for together.",
+        min=0.01,
+        show_default="what the state has, or 1.0",
+    ),
+]
+TenantsMax = Annotated[
+    int | None,
+    typer.Option(help="Tenants that one drive may have.", min=1, show_default="what the state has, or 64"),
+]
 ProfileOption = Annotated[
     str | None,
     typer.Option(
@@ -75,19 +85,29 @@ def read_model(path: Path | None) -> Interference:
 
 @contextmanager
 def opened(
-    state: Path, settings: Settings, model: Path | None = None, books_alone: bool = False, create: bool = False
+    state: Path,
+    model: Path | None = None,
+    books_alone: bool = False,
+    create: bool = False,
+    policy: str | None = None,
 ) -> Iterator[Operations]:
     """The cluster of a state file, which is locked meanwhile; ``books_alone`` where no model is asked.
 
-    A file that is absent is an error unless ``create``.
+    Settings are those of the state, but for the policy if one is given. A file that is absent is an error unless
+    ``create``.
     """
     require("serve", "the state of placement")
     from linnet.place.service.operations import Operations  # noqa: PLC0415
     from linnet.place.service.state import State  # noqa: PLC0415
     from linnet.place.service.unasked import Unasked  # noqa: PLC0415
 
+    chosen = _given(policy=policy)
     file = State(state, create)
     try:
+        kept = file.settings()
+        if policy is not None and kept.get("policy", policy) != policy:
+            warn(f"--policy {policy} holds for this command; the policy of {state} is {kept['policy']}")
+        settings = Settings(**{**kept, **chosen})
         yield Operations(file, Unasked(file) if books_alone else read_model(model), settings)
     finally:
         file.close()
@@ -98,9 +118,9 @@ def serve_command(
     listen: Annotated[str, typer.Option(help="Address and port; port 0 takes a free one.")] = "127.0.0.1:8717",
     drives: Annotated[Path | None, typer.Option(help="TOML file of drives that are registered at the start.")] = None,
     model: ModelFile = None,
-    policy: Policy = "first-fit",
-    load_max: LoadMax = 1.0,
-    tenants_max: TenantsMax = 64,
+    policy: Policy = None,
+    load_max: LoadMax = None,
+    tenants_max: TenantsMax = None,
     kubernetes: Annotated[
         str | None,
         typer.Option(
@@ -114,8 +134,9 @@ def serve_command(
 ) -> None:
     """Serve placement over HTTP until Ctrl-C or SIGTERM; requests in progress are finished.
 
-    /openapi.json describes the interface, /metrics is for Prometheus. There is no authentication: listen on a loopback
-    address, or behind a proxy that has it.
+    Policy and limits are kept in the state, for later starts and for the commands that work on it. /openapi.json
+    describes the interface, /metrics is for Prometheus. There is no authentication: listen on a loopback address, or
+    behind a proxy that has it.
 
     Example: [bold]linnet place serve --state cluster.db --drives drives.toml[/]
     """
@@ -123,7 +144,7 @@ def serve_command(
     from linnet.place.service.kubernetes_api import Api  # noqa: PLC0415
     from linnet.place.service.serve import read_drives, serve  # noqa: PLC0415
 
-    settings = Settings(policy=policy, load_max=load_max, tenants_max=tenants_max)  # type: ignore[arg-type]
+    chosen = _given(policy=policy, load_max=load_max, tenants_max=tenants_max)
     host, colon, port = listen.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise typer.BadParameter(f"{listen!r} is not ADDRESS:PORT, as 127.0.0.1:8717", param_hint="--listen")
@@ -131,7 +152,7 @@ def serve_command(
         warn(f"listening on {listen}: anyone who can connect can place and remove tenants; there is no authentication")
     specs = [] if drives is None else read_drives(drives)
     api = None if kubernetes is None else Api(kubernetes, kubernetes_credentials)
-    _refusal(lambda: serve(state, host.strip("[]"), int(port), read_model(model), settings, specs, api))
+    _refusal(lambda: serve(state, host.strip("[]"), int(port), read_model(model), chosen, specs, api))
 
 
 def drives_command(
@@ -147,7 +168,7 @@ def drives_command(
     from linnet.place.service.serve import read_drives  # noqa: PLC0415
 
     specs = [] if add is None else read_drives(add)
-    with opened(state, Settings(), books_alone=True, create=bool(specs)) as do:
+    with opened(state, books_alone=True, create=bool(specs)) as do:
         if specs:
             _refusal(lambda: _changed(do, lambda undo: do.register(undo, specs)))
         rows = do.list_drives(0, len(do.cluster))["drives"]
@@ -166,7 +187,7 @@ def admit_command(
     slo: SloOption = None,
     drive: DriveOption = None,
     model: ModelFile = None,
-    policy: Policy = "first-fit",
+    policy: Policy = None,
     json: AsJson = False,
 ) -> None:
     """Place a tenant. Exit status 1 and the reasons if no drive can take it.
@@ -175,7 +196,7 @@ def admit_command(
     'read_latency_p99_us<=500'[/]
     """
     make = _tenant(tenant, capacity_bytes, profile, slo, drive)
-    with opened(state, Settings(policy=policy), model, create=True) as do:  # type: ignore[arg-type]
+    with opened(state, model, create=True, policy=policy) as do:
         one = make(do)
         answer = _refusal(lambda: _changed(do, lambda undo: do.admit(undo, one, drive)))
     if json:
@@ -191,7 +212,7 @@ def remove_command(
 
     Example: [bold]linnet place remove db-7 --state cluster.db[/]
     """
-    with opened(state, Settings(), books_alone=True) as do:
+    with opened(state, books_alone=True) as do:
         answer = _refusal(lambda: _changed(do, lambda undo: do.remove(undo, tenant)))
     if json:
         print_json(answer)
@@ -222,7 +243,7 @@ def whatif_command(
     if profile is None:
         raise typer.BadParameter("give the profile of the tenant that would come", param_hint="--profile")
     make = _tenant(tenant, capacity_bytes, profile, slo, drive)
-    with opened(state, Settings(), model) as do:
+    with opened(state, model) as do:
         one = make(do)
         answer: WhatIf = _refusal(lambda: do.ask(one, drive))
         found = do.what_if(one, drive) if json else None
@@ -245,7 +266,7 @@ def backup_command(
 
     Example: [bold]linnet place backup --state cluster.db --out copy.db[/]
     """
-    with opened(state, Settings(), books_alone=True) as do:
+    with opened(state, books_alone=True) as do:
         copy, found = do.state.copy(), {"drives": len(do.cluster), "tenants": do.cluster.placed}
     write_whole(out, copy)
     if json:
@@ -264,7 +285,7 @@ def rebalance_command(
 
     Example: [bold]linnet place rebalance --state cluster.db --moves-max 5[/]
     """
-    with opened(state, Settings(), model) as do:
+    with opened(state, model) as do:
         found = do.advice(moves_max)
     if json:
         print_json(found)
@@ -386,6 +407,13 @@ def _check(name: str, capacity_bytes: int, drive: str | None, profile: Profile |
         else:
             said = ": ".join([*inner, first["msg"].removeprefix("Value error, ")])
         raise typer.BadParameter(said, param_hint=options[field]) from error
+
+
+def _given(**options: str | float | None) -> dict[str, Any]:
+    """Settings of placement that were given. What cannot be is refused at once, before a state is made."""
+    chosen: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    Settings(**chosen)
+    return chosen
 
 
 def _changed(do: Operations, work: Any) -> Any:

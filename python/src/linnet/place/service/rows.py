@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from linnet.place.allocate import Settings
 from linnet.place.cluster import DriveSpec
 from linnet.place.slo import Slo, Tenant
 from linnet.place.words import Drive, Profile
@@ -16,6 +17,9 @@ BYTES_MAX = 10**18
 """Capacity of a drive or a tenant."""
 POSITION_MAX = 2**62
 """Far above what is ever counted, and far enough below the largest integer of SQLite to count on from."""
+
+SETTINGS: Mapping[str, type[Any]] = {"policy": str, "load_max": float, "tenants_max": int}
+"""Settings of placement that are kept: those of :class:`linnet.place.allocate.Settings` that a command can give."""
 
 T = TypeVar("T")
 
@@ -51,6 +55,16 @@ def windows_of(windows: object) -> list[bool]:
 def profile_of_row(name: object, features: object) -> Profile:
     """A named profile as it is stored."""
     return _profile("features", _as("name", name, str), _json("features", features, dict))
+
+
+def setting_of(name: object, value: object) -> Any:
+    """A setting of placement as it is stored."""
+    key = _as("name", name, str)
+    if key not in SETTINGS:
+        raise ValueError(f"no setting of this name is kept; known are {', '.join(SETTINGS)}")
+    kept: dict[str, Any] = {key: _as("value", value, SETTINGS[key])}
+    Settings(**kept)
+    return kept[key]
 
 
 def profile_text(profile: Profile) -> str:

@@ -6,10 +6,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from pydantic import ValidationError
@@ -61,10 +63,18 @@ def read_drives(path: Path) -> list[DriveSpec]:
         raise ValueError(f"{path}: not TOML: {error}") from error
 
 
-def prepare(state: State, model: Interference, settings: Settings, drives: list[DriveSpec]) -> Operations:
-    """The cluster of a state; drives that it does not have are registered, and the shipped profiles stored."""
-    do = Operations(state, model, settings)
+def prepare(state: State, model: Interference, chosen: Mapping[str, Any], drives: list[DriveSpec]) -> Operations:
+    """The cluster of a state; drives that it does not have are registered, and the shipped profiles stored.
+
+    The settings that were chosen are kept in the state; the others are those that it has.
+    """
+    kept = state.settings()
+    for name, value in chosen.items():
+        if kept.get(name, value) != value:
+            print(f"linnet place: {name} is {value} from now on; it was {kept[name]}", file=sys.stderr, flush=True)
+    do = Operations(state, model, Settings(**{**kept, **chosen}))
     with state.transaction():
+        state.keep_settings(chosen)
         if drives:
             do.register([], drives)
         for profile in profiles():
@@ -78,7 +88,7 @@ def serve(
     host: str,
     port: int,
     model: Interference,
-    settings: Settings,
+    chosen: Mapping[str, Any],
     drives: list[DriveSpec],
     api: Api | None = None,
 ) -> None:
@@ -91,7 +101,7 @@ def serve(
         listener.listen(BACKLOG)
     except OSError as error:
         raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
-    do = prepare(State(path), model, settings, drives)
+    do = prepare(State(path), model, chosen, drives)
     # Memory and disk may differ after an undo that failed: the state on disk is whole, so start again from it.
     service = Service(do, Telemetry(), broken=lambda: os.kill(os.getpid(), signal.SIGKILL), api=api)
     shown = f"[{host}]" if family == socket.AF_INET6 else host

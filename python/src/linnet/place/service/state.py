@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The service's state on disk: drives, tenants, named profiles, and the answers to requests that have an id.
+"""The service's state on disk: drives, tenants, named profiles, settings, and the answers to requests that have an id.
 
 An SQLite file, in write-ahead mode with a sync at every commit: what was answered survives kill -9 and a power cut. The
 newest commits are in the log beside the file until a checkpoint takes them into it.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,8 @@ CREATE TABLE requests (
 );
 CREATE INDEX requests_by_age ON requests (position);
 """
+SETTINGS = "CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value NOT NULL)"
+"""Made when a setting is first kept: older files have no such table."""
 
 
 class StateError(ValueError):
@@ -188,6 +190,20 @@ class State:
         """Named profiles."""
         found = self._read("SELECT name, features FROM profiles")
         return {row[0]: self._decoded("profiles", row[0], lambda row=row: rows.profile_of_row(*row)) for row in found}
+
+    def settings(self) -> dict[str, Any]:
+        """The settings of placement that are kept, by their names in :class:`linnet.place.allocate.Settings`."""
+        if not self._read("SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'settings'"):
+            return {}
+        found = self._read("SELECT name, value FROM settings")
+        return {row[0]: self._decoded("settings", row[0], lambda row=row: rows.setting_of(*row)) for row in found}
+
+    def keep_settings(self, chosen: Mapping[str, Any]) -> None:
+        """Keep settings of placement, in the place of those of the same names."""
+        if chosen:
+            pairs = [(name, rows.setting_of(name, value)) for name, value in chosen.items()]
+            self._db.execute(SETTINGS)
+            self._db.executemany("INSERT OR REPLACE INTO settings VALUES (?, ?)", pairs)
 
     def add_drive(self, spec: DriveSpec) -> None:
         """Keep a drive."""
