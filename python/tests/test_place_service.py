@@ -427,6 +427,24 @@ def test_a_move_forgets_what_was_seen_before(client: Client) -> None:
     client.ask("DELETE", "/v1/drives/d1")
 
 
+def test_a_drive_gets_other_figures(client: Client) -> None:
+    client.ask("POST", "/v1/drives", drives(1, first=5))
+    bound = [{"metric": "read_latency_mean_us", "bound": 900}]
+    client.ask("POST", "/v1/tenants", tenant("a", slos=bound, drive="d5"))
+    body = {name: value for name, value in drives(1, first=5)["drives"][0].items() if name != "name"}
+    assert client.ask("PUT", "/v1/drives/none", body)[1]["code"] == "no_drive"
+    assert client.ask("PUT", "/v1/drives/d5", body | {"name": "d6"})[0] == 422
+    found = client.ask("PUT", "/v1/drives/d5", body | {"sheet": SHEET | {"read_latency_us": 9000.0}}, key="slower")
+    assert found[0] == 200 and found[1]["tenant_ids"] == ["a"] and "read_latency_mean_us" in found[1]["broken"][0]
+    assert client.ask("GET", "/v1/drives/d5") == found
+    same = drives(1, first=5)
+    assert client.ask("PUT", "/v1/drives", same) == (200, {"changed": 1, "broken": {}})
+    assert client.ask("PUT", "/v1/drives", same) == (200, {"changed": 0, "broken": {}})
+    assert client.ask("PUT", "/v1/drives", {"drives": same["drives"] * 2})[1]["code"] == "drive_twice"
+    client.ask("DELETE", "/v1/tenants/a")
+    client.ask("DELETE", "/v1/drives/d5")
+
+
 def test_a_drive_that_is_known_by_other_figures_stops_the_start_in_words(linnet, tmp_path: Path) -> None:
     (tmp_path / "drives.toml").write_text(TOML)
     state = str(tmp_path / "state.db")
@@ -435,8 +453,17 @@ def test_a_drive_that_is_known_by_other_figures_stops_the_start_in_words(linnet,
     words = ("place", "serve", "--listen", "127.0.0.1:0", "--state", state, "--drives", str(tmp_path / "drives.toml"))
     ended = linnet(*words)
     assert ended.returncode == 1
-    assert "drive d0: registered already, with other figures" in ended.stderr
+    assert "drive d0: registered already, with other figures; `PUT /v1/drives/d0`" in ended.stderr
     assert "Traceback" not in ended.stderr
+    promised = ("--profile", "oltp", "--slo", "read_latency_mean_us<=900")
+    assert linnet("place", "admit", "a", "--state", state, *promised).returncode == 0
+    (tmp_path / "drives.toml").write_text(TOML.replace("85000 }", "85000, read_latency_us = 8000 }"))
+    mended = linnet("place", "drives", "--state", state, "--update", str(tmp_path / "drives.toml"))
+    assert mended.returncode == 0 and "d0: a: read_latency_mean_us 8" in mended.stdout, mended.stdout + mended.stderr
+    assert linnet("place", "drives", "--state", state, "--add", str(tmp_path / "drives.toml")).returncode == 0
+    (tmp_path / "drives.toml").write_text(TOML.replace('"d0"', '"d9"'))
+    absent = linnet("place", "drives", "--state", state, "--update", str(tmp_path / "drives.toml"))
+    assert absent.returncode == 1 and "drive d9: there is none of this name" in absent.stderr
 
 
 @pytest.mark.slow

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from linnet.place.allocate import Settings
 from linnet.place.cluster import DriveSpec
+from linnet.place.service import operations
 from linnet.place.service import state as storing
 from linnet.place.service.operations import Operations
 from linnet.place.service.state import State, StateError
-from linnet.place.service.writer import Answer, Undo, Writer
+from linnet.place.service.writer import Answer, Refused, Undo, Writer
 from linnet.place.sheet import SheetModel
 from linnet.place.slo import Slo, Tenant
 from linnet.place.words import Drive, Prediction, Profile
@@ -346,7 +347,7 @@ def _books(do: Operations) -> tuple[object, ...]:
     return placed, [do.allocator.load(drive) for drive in range(len(cluster.specs))]
 
 
-@pytest.mark.parametrize("what", ["admit", "move", "reprofile", "stage", "what_if", "may_take", "advice"])
+@pytest.mark.parametrize("what", ["admit", "move", "reprofile", "stage", "correct", "what_if", "may_take", "advice"])
 def test_a_model_that_fails_changes_nothing(tmp_path: Path, what: str) -> None:
     model, state = Failing(), State(tmp_path / "s.db")
     do = Operations(state, model, Settings(policy="best-fit"))
@@ -366,6 +367,7 @@ def test_a_model_that_fails_changes_nothing(tmp_path: Path, what: str) -> None:
         "move": lambda undo: do.move(undo, "a", "d2"),
         "reprofile": lambda undo: do.reprofile(undo, "a", profile("a", 8_000)),
         "stage": lambda undo: do.reprofile(undo, "c", profile("c", 6_000)),
+        "correct": lambda undo: do.correct_one(undo, DriveSpec(drive("d0", rnd_read_iops=9_000.0), 200 * GB)),
         "what_if": lambda undo: do.ask(tenant("new", 7_000, 300), None),
         "may_take": lambda undo: do.allocator.may_take(tenant("new", 7_000, 300), np.arange(4)),
         "advice": lambda undo: do.advice(5),
@@ -388,3 +390,79 @@ def test_a_model_that_fails_changes_nothing(tmp_path: Path, what: str) -> None:
     _books(do)
     writer.stop()
     state.close()
+
+
+def _kind(name: str, kind: int) -> DriveSpec:
+    return DriveSpec(drive(name, f"m{kind}"), 100 * GB)
+
+
+def test_kinds_of_drives_that_are_gone_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operations, "KINDS_MAX", 4)
+    state = State(tmp_path / "s.db")
+    do = Operations(state, SheetModel(), Settings())
+    with state.transaction():
+        do.register([], [_kind("home", 0)])
+        do.admit([], tenant("a", 100.0, 900.0))
+        do.observe([], "a", {"read_latency_mean_us": 1000.0}, None)
+        for kind in range(1, 20):
+            do.register([], [_kind("x", kind), _kind("y", kind + 100)])
+            assert len(do.cluster.kinds) <= 4
+            do.unregister([], "x")
+            do.unregister([], "y")
+        do.register([], [_kind(f"k{kind}", kind) for kind in range(4)])
+        for refused in (lambda: do.register([], [_kind("z", 4)]), lambda: do.correct([], [_kind("k0", 4)])):
+            with pytest.raises(Refused, match="more than 4 kinds"):
+                refused()
+        do.correct([], [_kind("k1", 5)])
+        do.correct([], [_kind("k1", 6), _kind("k2", 7)])
+    assert do.windows == {"a": [True]}
+    _books(do)
+    state.close()
+
+
+def test_corrections_are_taken_back_with_what_was_done_around_them(tmp_path: Path) -> None:
+    state = State(tmp_path / "s.db")
+    do = Operations(state, SheetModel(), Settings())
+    with state.transaction():
+        do.register([], [_kind(f"d{kind}", kind) for kind in range(3)])
+        do.admit([], tenant("a", 100.0, 900.0), "d1")
+    before, undo = _books(do), list[Undo]()
+    with pytest.raises(RuntimeError), state.transaction():
+        do.unregister(undo, "d0")
+        do.observe(undo, "a", {"read_latency_mean_us": 1000.0}, None)
+        do.correct(undo, [_kind("d1", 7)])
+        do.admit(undo, tenant("b", 100.0, 900.0), "d1")
+        do.move(undo, "a", "d2")
+        raise RuntimeError
+    for step in reversed(undo):
+        step()
+    assert _books(do) == before and do.cluster.has_drive("d0")
+    state.close()
+
+
+def test_a_corrected_figure_tells_which_promises_it_breaks(tmp_path: Path) -> None:
+    path, slow = tmp_path / "s.db", DriveSpec(drive("d0", read_latency_us=800.0), 50 * GB)
+    with contextlib.closing(State(path)) as state:
+        do = Operations(state, SheetModel(), Settings())
+        with state.transaction():
+            do.register([], [DriveSpec(drive("d0"), 100 * GB), DriveSpec(drive("d1"), 100 * GB)])
+            do.admit([], tenant("a", 100.0, 500.0, 20 * GB), "d0")
+        for spec, said in (
+            (DriveSpec(drive("d0"), 19 * GB), "its tenants have 20000000000 bytes, more than 19000000000"),
+            (DriveSpec(drive("d0"), 100 * GB, staging=True), "only one without tenants can become a staging drive"),
+            (DriveSpec(drive("d7"), 100 * GB), "there is none of this name"),
+        ):
+            with pytest.raises(Refused, match=said), state.transaction():
+                do.correct([], [DriveSpec(drive("d1"), 5 * GB), spec])
+        assert do.state.drives() == do.cluster.specs and do.cluster.specs[1].capacity_bytes == 100 * GB
+        with state.transaction():
+            found = do.correct_one([], slow).body
+        assert len(found["broken"]) == 1 and found["broken"][0].startswith("a: read_latency_mean_us 80")
+        with state.transaction(), pytest.raises(Refused, match="cannot take"):
+            do.admit([], tenant("b", 100.0, 500.0), "d0")
+    with contextlib.closing(State(path)) as state:
+        do = Operations(state, SheetModel(), Settings())
+        assert do.show_drive("d0") == found
+        with state.transaction():
+            again = [DriveSpec(drive(name), 50 * GB) for name in ("d0", "d1")]
+            assert do.correct([], again).body == {"changed": 2, "broken": {}}

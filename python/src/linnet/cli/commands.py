@@ -211,7 +211,10 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
             "linnet.cli.place_service:serve_command",
             "Serve placement over HTTP until Ctrl-C or SIGTERM; requests in progress are finished.",
         ),
-        "drives": ("linnet.cli.place_service:drives_command", "List the drives of a state file, or register more."),
+        "drives": (
+            "linnet.cli.place_service:drives_command",
+            "List the drives of a state file, register more, or correct figures of some.",
+        ),
         "admit": (
             "linnet.cli.place_service:admit_command",
             "Place a tenant. Exit status 1 and the reasons if no drive can take it.",

@@ -158,25 +158,36 @@ def serve_command(
 def drives_command(
     state: Annotated[Path, typer.Option("--state", help="The state, an SQLite file; --add makes it if it is absent.")],
     add: Annotated[Path | None, typer.Option(help="TOML file of drives to be registered.")] = None,
+    update: Annotated[Path | None, typer.Option(help="TOML file of drives whose figures are to be corrected.")] = None,
+    model: ModelFile = None,
     json: AsJson = False,
 ) -> None:
-    """List the drives of a state file, or register more.
+    """List the drives of a state file, register more, or correct figures of some.
+
+    A correction moves no tenant; promises that the model then sees broken are listed.
 
     Example: [bold]linnet place drives --state cluster.db --add drives.toml[/]
     """
     require("serve", "linnet place drives")
     from linnet.place.service.serve import read_drives  # noqa: PLC0415
 
-    specs = [] if add is None else read_drives(add)
-    with opened(state, books_alone=True, create=bool(specs)) as do:
-        if specs:
-            _refusal(lambda: _changed(do, lambda undo: do.register(undo, specs)))
+    fresh, other = ([] if file is None else read_drives(file) for file in (add, update))
+    with opened(state, model, books_alone=update is None, create=bool(fresh)) as do:
+        broken: dict[str, list[str]] = {}
+        with do.state.transaction():
+            if fresh:
+                _refusal(lambda: do.register([], fresh))
+            if other:
+                broken = _refusal(lambda: do.correct([], other)).body["broken"]
         rows = do.list_drives(0, len(do.cluster))["drives"]
     if json:
-        print_json({"drives": rows})
+        print_json({"drives": rows} | ({"broken": broken} if update is not None else {}))
         return
     columns = ["name", "model", "tenants", "load", "used_bytes", "capacity_bytes", "staging"]
     table(None, columns, [[row[name] for name in columns] for row in rows], left=2)
+    for name, said in broken.items():
+        for one in said:
+            console.print(f"{name}: {one}", markup=False)
 
 
 def admit_command(

@@ -275,8 +275,13 @@ class Cluster:
             self.state[drive] = kind + self.signature[rows].sum(dtype=np.uint64)
 
     def kinds_with(self, specs: list[DriveSpec]) -> int:
-        """How many kinds there would be with these drives."""
-        return len(self._kinds.keys() | {self._key(spec.drive) for spec in specs})
+        """How many kinds there would be with these drives, in the place of those of their names; without kinds of which
+        no drive is left."""
+        stay = self.open.copy()
+        stay[[self._drives[spec.drive.name] for spec in specs if spec.drive.name in self._drives]] = False
+        left = set(self.kind[stay].tolist())
+        kept = {key for key, kind in self._kinds.items() if kind in left}
+        return len(kept | {self._key(spec.drive) for spec in specs})
 
     def _key(self, drive: Drive) -> str:
         name = drive.name if drive.name in self._measured else ""

@@ -240,6 +240,18 @@ def _drives(app: FastAPI, service: Service) -> None:
         """A drive, its tenants, and promises that the model sees broken."""
         return schema.DriveDetail(**await service.read(lambda: do.show_drive(drive)))
 
+    @app.put("/v1/drives", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
+    async def correct(request: Request, body: schema.DrivesIn, key: Key = None) -> schema.Corrected:
+        """Give drives other figures: all of them, or none. Their tenants stay, whatever it breaks."""
+        specs = [one.spec() for one in body.drives]
+        return await service.change(request, key, lambda undo: do.correct(undo, specs))  # type: ignore[return-value]
+
+    @app.put("/v1/drives/{id}", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
+    async def correct_one(request: Request, drive: Id, body: schema.FiguresIn, key: Key = None) -> schema.DriveDetail:
+        """Give a drive other figures. Its tenants stay: the answer has the promises that the model then sees broken."""
+        spec = body.spec_of(drive)
+        return await service.change(request, key, lambda undo: do.correct_one(undo, spec))  # type: ignore[return-value]
+
     @app.delete("/v1/drives/{id}", tags=tags, responses=problems(404, 409, 500, 503))
     async def unregister(request: Request, drive: Id, key: Key = None) -> schema.Named:
         """Forget a drive that has no tenants."""

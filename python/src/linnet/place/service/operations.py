@@ -25,24 +25,28 @@ from linnet.place.whatif import WhatIf, what_if
 from linnet.place.words import Interference, Prediction, Profile
 
 KINDS_MAX = 1024
-"""Kinds of drives, those of removed drives counted: each tenant's limits are kept for each kind."""
+"""Kinds of drives: each tenant's limits are kept for each kind."""
 
 
 class Operations:
     """A cluster with its stored state."""
 
     def __init__(self, state: State, model: Interference, settings: Settings) -> None:
-        self.state = state
-        # A fitted model names the drives that it was fitted to.
-        self.allocator = Allocator(Cluster(measured=getattr(model, "drives", ())), model, settings)
+        self.state, self._model, self._settings = state, model, settings
         self.profiles = state.profiles()
-        self.windows: dict[str, list[bool]] = {}
-        drives, stored = state.drives(), state.tenants()
+        self._load()
+
+    def _load(self) -> None:
+        """Take in what the state says."""
+        # A fitted model names the drives that it was fitted to.
+        allocator = Allocator(Cluster(measured=getattr(self._model, "drives", ())), self._model, self._settings)
+        drives, stored = self.state.drives(), self.state.tenants()
         placed = [(tenant, drive) for tenant, drive, _ in stored]
-        state.check(drives, placed)
-        self.allocator.add_drives(drives)
-        self.allocator.restore(placed)
-        self.windows = {tenant.id: windows for tenant, _, windows in stored if windows}
+        self.state.check(drives, placed)
+        allocator.add_drives(drives)
+        allocator.restore(placed)
+        self.allocator = allocator
+        self.windows: dict[str, list[bool]] = {tenant.id: windows for tenant, _, windows in stored if windows}
 
     @property
     def cluster(self) -> Cluster:
@@ -53,21 +57,74 @@ class Operations:
         """Add drives: all of them, or none where a name is taken by a different one."""
         fresh = []
         for spec in specs:
-            if not self.cluster.has_drive(spec.drive.name):
+            name = spec.drive.name
+            if not self.cluster.has_drive(name):
                 fresh.append(spec)
-            elif self.cluster.specs[self.cluster.drive_index(spec.drive.name)] != spec:
-                said = f"drive {spec.drive.name}: registered already, with other figures; remove it first"
+            elif self.cluster.specs[self.cluster.drive_index(name)] != spec:
+                said = (
+                    f"drive {name}: registered already, with other figures; `PUT /v1/drives/{name}`, or "
+                    "`linnet place drives --update FILE` while no service runs, gives it these"
+                )
                 raise Refused(409, "drive_exists", said)
-        if len({spec.drive.name for spec in fresh}) < len(fresh):
-            raise Refused(409, "drive_twice", "a drive's name stands in the request twice")
-        if self.cluster.kinds_with(fresh) > KINDS_MAX:
-            said = f"more than {KINDS_MAX} kinds of drives; drives with one model and data sheet are one kind"
-            raise Refused(409, "too_many_kinds", said)
+        kinds = self._kinds_with(fresh)
+        gone = len(self.cluster.kinds) - self.cluster.kinds_with([])
+        if kinds + gone > KINDS_MAX:
+            self._reload(undo)
         self.allocator.add_drives(fresh)
         undo.append(lambda: self._unregistered(fresh))
         for spec in fresh:
             self.state.add_drive(spec)
         return Answer(201, {"registered": len(fresh), "known": len(specs) - len(fresh)})
+
+    def correct(self, undo: list[Undo], specs: list[DriveSpec]) -> Answer:
+        """Give drives other figures: all of them, or none. Their tenants stay.
+
+        The answer has the promises that the model then sees broken, by the drives' names.
+        """
+        changed = []
+        for spec in specs:
+            index, name = self._drive(spec.drive.name), spec.drive.name
+            old, used = self.cluster.specs[index], int(self.cluster.used[index])
+            if spec.staging != old.staging and self.cluster.count[index]:
+                said = f"drive {name}: only one without tenants can become a staging drive, or an ordinary one"
+                raise Refused(409, "drive_in_use", said)
+            if spec.capacity_bytes < min(used, old.capacity_bytes):
+                said = f"drive {name}: its tenants have {used} bytes, more than {spec.capacity_bytes}"
+                raise Refused(409, "drive_in_use", said)
+            if spec != old:
+                changed.append(spec)
+        self._kinds_with(specs)
+        for spec in changed:
+            self.state.change_drive(spec)
+        if changed:
+            self._reload(undo)
+        found = {name: self.allocator.breaches(self._drive(name)) for name in (spec.drive.name for spec in specs)}
+        broken = {name: [one.text() for one in said] for name, said in found.items() if said}
+        return Answer(200, {"changed": len(changed), "broken": broken})
+
+    def correct_one(self, undo: list[Undo], spec: DriveSpec) -> Answer:
+        """The same for one drive."""
+        self.correct(undo, [spec])
+        return Answer(200, self.show_drive(spec.drive.name))
+
+    def _kinds_with(self, specs: list[DriveSpec]) -> int:
+        """Kinds of drives with these, in the place of those of their names."""
+        if len({spec.drive.name for spec in specs}) < len(specs):
+            raise Refused(409, "drive_twice", "a drive's name stands in the request twice")
+        kinds = self.cluster.kinds_with(specs)
+        if kinds > KINDS_MAX:
+            said = f"more than {KINDS_MAX} kinds of drives; drives with one model and data sheet are one kind"
+            raise Refused(409, "too_many_kinds", said)
+        return kinds
+
+    def _reload(self, undo: list[Undo]) -> None:
+        """Take the state in again as it is now: with changed drives, and without the kinds of drives that are gone.
+
+        What was in memory stays as it is until this is committed, so that nobody is asked to take it back.
+        """
+        before = self.allocator
+        undo.append(lambda: setattr(self, "allocator", before))
+        self._load()
 
     def unregister(self, undo: list[Undo], name: str) -> Answer:
         """Forget an empty drive."""

@@ -148,19 +148,28 @@ class TenantIn(Strict):
         return Tenant(self.id, self.capacity_bytes, profile, tuple(one.slo() for one in self.slos))
 
 
-class DriveIn(Strict):
-    """A drive to be registered."""
+class FiguresIn(Strict):
+    """What a drive is. What is absent is not known, or false."""
 
-    name: Name
     model: Annotated[str, Field(min_length=1, max_length=128)]
     capacity_bytes: Annotated[int, Field(gt=0, le=BYTES_MAX), BeforeValidator(_whole)]
     sheet: Sheet = Sheet()
     staging: bool = False
 
+    def spec_of(self, name: str) -> DriveSpec:
+        """As placement has it."""
+        figures = {figure: value for figure, value in self.sheet.model_dump().items() if value is not None}
+        return DriveSpec(Drive(name, self.model, figures), self.capacity_bytes, self.staging)
+
+
+class DriveIn(FiguresIn):
+    """A drive to be registered."""
+
+    name: Name
+
     def spec(self) -> DriveSpec:
         """As placement has it."""
-        figures = {name: value for name, value in self.sheet.model_dump().items() if value is not None}
-        return DriveSpec(Drive(self.name, self.model, figures), self.capacity_bytes, self.staging)
+        return self.spec_of(self.name)
 
 
 class DrivesIn(Strict):
@@ -295,6 +304,14 @@ class Registered(BaseModel):
 
     registered: int
     known: int
+
+
+class Corrected(BaseModel):
+    """How many drives have other figures now."""
+
+    changed: int
+    broken: dict[str, list[str]]
+    """Promises that the model sees broken on them, by the drives' names."""
 
 
 class Named(BaseModel):

@@ -211,6 +211,12 @@ class State:
         row = (drive.name, drive.model, json.dumps(dict(drive.sheet)), spec.capacity_bytes, int(spec.staging))
         self._db.execute("INSERT INTO drives VALUES (?, ?, ?, ?, ?, ?)", (*row, self._next()))
 
+    def change_drive(self, spec: DriveSpec) -> None:
+        """Keep a drive's new figures."""
+        drive = spec.drive
+        row = (drive.model, json.dumps(dict(drive.sheet)), spec.capacity_bytes, int(spec.staging), drive.name)
+        self._db.execute("UPDATE drives SET model = ?, sheet = ?, capacity_bytes = ?, staging = ? WHERE name = ?", row)
+
     def remove_drive(self, name: str) -> None:
         """Forget a drive."""
         self._db.execute("DELETE FROM drives WHERE name = ?", (name,))
