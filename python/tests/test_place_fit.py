@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from linnet.place import container, fitting, moments
 from linnet.place.allocate import Allocator
+from linnet.place.cache import Cache
 from linnet.place.check import Checker
 from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.confidence import CONFIDENCES, parts
 from linnet.place.fitted import MOST_FACTOR, TARGETS, PlacementModel, read_model, read_share, to_bytes
 from linnet.place.fitting import fit_model, model_file
 from linnet.place.judge import LEVELS, Question
-from linnet.place.label import Cache
 from linnet.place.models.open_loop import OpenLoop
 from linnet.place.observations import observe
 from linnet.place.slo import Slo, Tenant

@@ -5,6 +5,8 @@ import csv
 import itertools
 import json
 import math
+import os
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from linnet import TenantError, Trace
 from linnet._native import SharedDrive, TenantLoad, shared_drives
 from linnet.cli import app
 from linnet.place import label
+from linnet.place.cache import LINE_MAX, Cache
 from linnet.place.label import COLUMNS, Labeller, Plan
 from linnet.place.samples import beginning, samples
 from linnet.place.words import FEATURES, METRICS
@@ -198,22 +201,73 @@ def test_memory_holds_the_place_of_each_run_and_not_what_it_saw(tmp_path):
     assert (more - less) / (many - few) < 800 < line / 3, (less, more, line)
 
 
+class Dawdling:
+    """A file whose owner takes its time after it was told where the end is."""
+
+    def __init__(self, file):
+        self._file = file
+
+    def __getattr__(self, name):
+        return getattr(self._file, name)
+
+    def tell(self):
+        place = self._file.tell()
+        time.sleep(0.001)
+        return place
+
+
+def test_two_processes_keep_their_results_in_one_cache(tmp_path):
+    """Each finds its own, and a third one those of both; lines are longer than a file's buffer."""
+    path, kept = tmp_path / "runs", [[f"{who}{number:031x}" for number in range(200)] for who in "ab"]
+    children = []
+    for keys in kept:
+        if not (child := os.fork()):
+            status = 1
+            try:
+                cache = Cache(path)
+                cache._file = Dawdling(cache._file)
+                for key in keys:
+                    cache.put(key, [key, "x" * 9000])
+                assert [cache.get(key)[0] for key in keys] == keys
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0]
+    cache = Cache(path)
+    assert all(cache.get(key)[0] == key for keys in kept for key in keys)
+    cache.close()
+
+
+def test_a_cache_that_somebody_cut_is_named(tmp_path):
+    path, key = tmp_path / "runs", "0" * 32
+    cache = Cache(path)
+    cache.put(key, [1])
+    for content in (b"", b'{"key": "' + b"1" * 32 + b'", "value": 2}\n', b"[1]\n"):
+        path.write_bytes(content)
+        with pytest.raises(OSError, match="changed by something else") as failed:
+            cache.get(key)
+        assert failed.value.filename == str(path)
+    path.write_bytes(b"cut")
+    cache.put(key, [2])
+    assert cache.get(key) == [2] and Cache(path).get(key) == [2]
+    cache.close()
+
+
 def test_a_cache_without_a_path_and_one_that_is_damaged(tmp_path):
     keys = [label.key_of(n) for n in range(3)]
-    unnamed = label.Cache(None)
+    unnamed = Cache(None)
     unnamed.put(keys[0], [1.5])
     assert unnamed.has(keys[0]) and not unnamed.has(keys[1]) and unnamed.get(keys[0]) == [1.5] and unnamed.hits == 1
     unnamed.close()
     path = tmp_path / "c"
     good = json.dumps({"key": keys[1], "value": [2.5]})
-    path.write_text(
-        '{"key": 3, "value": 1}\n[]\n{"key": "zz", "value": 1}\n' + "x" * (label.LINE_MAX + 9) + f"\n{good}"
-    )
-    cache = label.Cache(path)
+    path.write_text('{"key": 3, "value": 1}\n[]\n{"key": "zz", "value": 1}\n' + "x" * (LINE_MAX + 9) + f"\n{good}")
+    cache = Cache(path)
     cache.put(keys[2], [3.5])
     assert [cache.get(key) for key in keys[1:]] == [[2.5], [3.5]] and not cache.has(keys[0])
     cache.close()
-    again = label.Cache(path)
+    again = Cache(path)
     assert [again.get(key) for key in keys[1:]] == [[2.5], [3.5]]
     again.close()
 

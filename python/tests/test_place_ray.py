@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from linnet.place.cache import Cache
 from linnet.place.fitted import TARGETS, to_bytes
 from linnet.place.fitting import fit_model
-from linnet.place.label import Cache, Labeller, Plan
+from linnet.place.label import Labeller, Plan
 from linnet.place.observations import observe
 from linnet.place.workers import RayCluster
 from linnet.studies import colocation

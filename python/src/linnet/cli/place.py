@@ -15,8 +15,8 @@ from linnet.extras import require
 from linnet.files import write_whole
 from linnet.place import fitted
 from linnet.place import judge as judging
+from linnet.place.cache import Cache
 from linnet.place.fitting import fit_model, model_file
-from linnet.place.label import Cache
 from linnet.place.models.model import NAMES
 from linnet.place.observations import observe, said, same_drives, together
 from linnet.place.profile_file import read_drive, read_profile

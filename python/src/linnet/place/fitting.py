@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from linnet.place.cache import Cache
 from linnet.place.fitted import TARGETS, PlacementModel, assembled, from_bytes, read_share, to_bytes
 from linnet.place.judge import Question, interval_factors
-from linnet.place.label import Cache, key_of
+from linnet.place.label import key_of
 from linnet.place.models.model import by_cell
 from linnet.place.models.open_loop import OpenLoop
 from linnet.place.observations import Observations

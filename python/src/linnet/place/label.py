@@ -13,18 +13,14 @@ drive (:mod:`linnet.place.staging`) nobody sees whether the state is steady.
 
 from __future__ import annotations
 
-import contextlib
 import csv
-import errno
 import functools
 import hashlib
 import io
 import itertools
 import json
 import math
-import os
 import random
-import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -37,6 +33,7 @@ import numpy.typing as npt
 
 from linnet import _native
 from linnet._native import SharedDrive, StagingDrive, TenantError, TenantLoad
+from linnet.place.cache import Cache
 from linnet.place.samples import beginning, samples
 from linnet.place.staging import Stage, fill, identity, open_drive, threads_of
 from linnet.place.words import FEATURES, METRICS
@@ -139,72 +136,6 @@ class Run:
 
 Drawn = tuple[tuple[int, ...], tuple[int, ...]]
 """The members of a run and their seeds."""
-
-LINE_MAX = 1 << 20
-"""Bytes of a line of the cache; a longer one is damage."""
-
-
-class Cache:
-    """Results by content, in a file of JSON lines that only grows. A line that was cut by a crash is ignored.
-
-    Memory has the place of each line, less than 800 bytes; the results stay in the file, an unnamed one without a path.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self._places: dict[bytes, int] = {}
-        self._lock = threading.Lock()
-        self.hits = 0
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.exists() and not path.is_file():
-                raise OSError(errno.EINVAL, "not a regular file, and results are appended to what it has", str(path))
-        # Read and written in one lock; writes go to the end, wherever the last read was.
-        self._file: BinaryIO = tempfile.TemporaryFile("w+b") if path is None else path.open("a+b")  # noqa: SIM115
-        self._file.seek(0)
-        place, line = 0, b""
-        while part := self._file.readline(LINE_MAX):
-            line = part
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                entry = json.loads(line)
-                entry["value"]
-                self._places[bytes.fromhex(entry["key"])] = place
-            place += len(line)
-        if line and not line.endswith(b"\n"):
-            self._file.write(b"\n")
-            self._file.flush()
-
-    def has(self, key: str) -> bool:
-        """Whether a result is kept under a key; counted as a hit if it is."""
-        with self._lock:
-            found = bytes.fromhex(key) in self._places
-            self.hits += found
-            return found
-
-    def get(self, key: str) -> Any:
-        """What is kept under a key, or nothing."""
-        with self._lock:
-            place = self._places.get(bytes.fromhex(key))
-            if place is None:
-                return None
-            self._file.seek(place)
-            found = json.loads(self._file.readline(LINE_MAX))
-            # Another process that writes to the file at the same time may have taken the place.
-            return found["value"] if found["key"] == key else None
-
-    def put(self, key: str, value: Any) -> None:
-        """Keep a result."""
-        line = json.dumps({"key": key, "value": value}).encode() + b"\n"
-        with self._lock:
-            # Another process may have written to the file meanwhile.
-            self._file.seek(0, os.SEEK_END)
-            place = self._file.tell()
-            self._file.write(line)
-            self._file.flush()
-            self._places[bytes.fromhex(key)] = place
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
 
 class Runs:

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from linnet.place import moments
-from linnet.place.label import Cache, Labeller, Plan, key_of
+from linnet.place.cache import Cache
+from linnet.place.label import Labeller, Plan, key_of
 from linnet.place.moments import Floats
 from linnet.place.rehearse import Mix
 from linnet.place.share_forest import Runs
