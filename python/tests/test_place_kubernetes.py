@@ -84,6 +84,9 @@ def test_capacity_slos_and_classes_count(service: Service) -> None:
         ({"profile": "web", "capacity_bytes": "many"}, "not a number of bytes"),
         ({"profile": "web", "slos": "fast"}, "linnet.io/slos"),
         ({"profile": "web", "slos": '[{"metric": "speed", "bound": 1}]'}, "linnet.io/slos"),
+        ({"slos": "[]"}, "linnet.io/slos without linnet.io/profile"),
+        ({"capacity_bytes": "1"}, "linnet.io/capacity-bytes without linnet.io/profile"),
+        ({"profle": "web"}, "'profle' is none of profile, io-class"),
     ],
 )
 def test_annotations_that_say_nothing_usable_fit_nowhere_and_say_why(
@@ -92,6 +95,20 @@ def test_annotations_that_say_nothing_usable_fit_nowhere_and_say_why(
     found = ask(service, "filter", pod(**annotations))
     assert found["NodeNames"] == []
     assert all(said in why for why in found["FailedAndUnresolvableNodes"].values())
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {"profile": "x" * 250_000},
+        {"x" * 250_000: "web"},
+        {"profile": "web", "slos": json.dumps([{"x" * 250_000: 1}])},
+        {"profile": "web", "capacity_bytes": "9" * 250_000},
+    ],
+)
+def test_a_reason_is_short_however_long_the_annotation(service: Service, annotations: dict[str, str]) -> None:
+    found = ask(service, "filter", pod(**annotations), [f"node-{k}" for k in range(1000)])
+    assert found["NodeNames"] == [] and len(json.dumps(found)) < 1_000_000
 
 
 def test_a_pod_whose_profile_has_no_load_is_promised_nothing(service: Service) -> None:

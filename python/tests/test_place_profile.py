@@ -282,6 +282,16 @@ def test_a_short_sample_is_warned_about(tmp_path):
     assert result.exit_code == 0 and "standard deviations mean little" in result.output
 
 
+def test_a_trace_out_of_order_is_warned_about_unless_it_is_sorted(tmp_path):
+    path = tmp_path / "two-logs.csv"
+    rows = [f"{log * 1_000_000 + k * 2_000_000},R,{8 * k},8\n" for log in (0, 1) for k in range(1000)]
+    path.write_text("t_ns,op,lba_512,sectors\n" + "".join(rows))
+    result = CliRunner().invoke(app, ["place", "profile", str(path)])
+    assert result.exit_code == 0 and "I/Os come after a later one" in result.output
+    result = CliRunner().invoke(app, ["place", "profile", "--phases", str(path)])
+    assert result.exit_code == 0 and "come after a later one" not in result.output
+
+
 @pytest.mark.skipif(not SHARED.exists(), reason="no folder of shared traces")
 def test_recorded_traces_are_profiled():
     found = 0

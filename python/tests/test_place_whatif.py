@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What-if, drift and rebalancing: who suffers and by what, when a profile no longer holds, and which moves help."""
 
-import math
-
 import numpy as np
 import pytest
+from linnet.place import catalogue
 from linnet.place.allocate import Allocator, Settings
 from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.drift import VIOLATIONS, advise, broken, drift
@@ -12,7 +11,7 @@ from linnet.place.rebalance import rebalance
 from linnet.place.sheet import SheetModel
 from linnet.place.slo import Slo, Tenant
 from linnet.place.whatif import ABLATIONS, ablate, what_if
-from linnet.place.words import Drive, Prediction, Profile
+from linnet.place.words import OPS, Drive, Prediction, Profile
 from place_made import GB, SHEET, Line, chance_profile, drive, profile, tenant
 
 
@@ -157,7 +156,7 @@ def test_drift() -> None:
     assert not slightly.left
     for rates in ((10_000, 1000), (2500, 250)):
         moved = drift(stored, profile("p", *rates))
-        assert moved.distance == pytest.approx(3 * math.log(2) / 7) and moved.left, "double and half"
+        assert moved.distance == pytest.approx(1, abs=0.01) and moved.left, "double and half"
         assert advise([], moved) == "reprofile"
     tripled = drift(stored, profile("p", 15_000, 1500))
     assert tripled.left
@@ -166,6 +165,20 @@ def test_drift() -> None:
     assert other.left
     assert other.feature in ("read_aligned_size_bytes_mean", "read_aligned_bandwidth_mean")
     assert not drift(profile("idle", 1), profile("idle", 9)).left, "ten I/Os per second disturb nobody"
+    assert drift(profile("idle", 1), profile("busy", 900)).left
+    declared = drift(stored, profile("p", 5000, 500, burst=0.0))
+    assert not declared.left and declared.distance < 0.2, "a declared load has no bursts"
+
+
+def test_a_kind_of_io_that_quadruples_is_drift_however_few_it_has() -> None:
+    for stored in catalogue.profiles():
+        rates = {op: sum(v for k, v in stored.features.items() if k.startswith(op) and "rate_mean" in k) for op in OPS}
+        for op in (op for op in OPS if rates[op] > 0.06 * sum(rates.values())):
+            grows = [k for k in stored.features if k.startswith(op) and ("rate" in k or "bandwidth" in k)]
+            scaled = {**stored.features, **{k: 4 * stored.features[k] for k in grows}}
+            seen = drift(stored, Profile(stored.name, scaled))
+            assert seen.left, f"{stored.name}: {op}s"
+            assert seen.feature is not None and seen.feature.startswith(op)
 
 
 def test_broken_promises_are_counted_and_one_is_chance() -> None:

@@ -112,6 +112,11 @@ impl PyTenantProfile {
         linnet_tenant::distance(&self.0, &other.0)
     }
 
+    /// The distance, and the name of the feature that makes it; None where nothing differs.
+    fn difference(&self, other: &PyTenantProfile) -> (f64, Option<&'static str>) {
+        linnet_tenant::difference(&self.0, &other.0)
+    }
+
     /// The same with this number of I/Os, length of the sample and origin of the depth, as a store keeps them.
     fn stored(&self, ios: u64, duration_s: f64, window_ms: f64, depth_from: &str) -> PyResult<Self> {
         let depth_from = match depth_from {

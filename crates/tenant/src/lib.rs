@@ -41,4 +41,4 @@ pub use profile::{DepthFrom, FEATURE_COUNT, FEATURES, GROUPS, Group, PER_GROUP, 
 pub use profiler::{Options, Profiler, Tenants};
 pub use recorded::Recorded;
 pub use settle::settle;
-pub use signature::{SAME_WORKLOAD, distance, signature};
+pub use signature::{SAME_WORKLOAD, difference, distance, signature};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recognises a workload: the distance of two profiles, and a short text that near profiles often share.
 
-use crate::profile::{GROUPS, Profile, RANDOM};
+use crate::profile::{FEATURES, GROUPS, PER_GROUP, Profile, RANDOM};
 
 /// Two profiles at most this far apart are taken for the same workload: half a doubling of a mean rate or size.
 /// `docs/design/profile.md` has a study of it.
@@ -10,34 +10,55 @@ pub const SAME_WORKLOAD: f64 = 0.5;
 const SHARE_MIN: f64 = 0.05;
 
 /// Distance of two profiles: the largest of the differences of their features, each in doublings. Standard deviations
-/// count half, since a sample has few bursts; ratios count four times their difference. Groups with less than 5 % of
-/// the I/Os of both do not count, nor does the depth, which depends on the drive.
+/// count half, since a sample has few bursts, and with their means, since a declared load has none. Ratios count four
+/// times their difference. Groups with less than 5 % of the I/Os of both do not count, nor does the depth, which depends
+/// on the drive.
 pub fn distance(a: &Profile, b: &Profile) -> f64 {
+    difference(a, b).0
+}
+
+/// [`distance`], and the feature that makes it; None where nothing differs. The rate of all groups together has no
+/// feature of its own: the mean rate that differs most stands for it.
+pub fn difference(a: &Profile, b: &Profile) -> (f64, Option<&'static str>) {
     let (rates_a, rates_b) = (shares(a), shares(b));
-    let mut most = doublings(rates_a.0, rates_b.0, 1.0);
+    let (mut most, mut feature) = (0.0, None);
+    let mut note = |found: f64, of: usize| {
+        if found > most {
+            (most, feature) = (found, Some(FEATURES[of]));
+        }
+    };
+    let mut fastest = (0.0, 0);
     for g in 0..GROUPS.len() {
+        let (x, y, first) = (a.group(g), b.group(g), g * PER_GROUP.len());
+        let moved = (x.rate_mean - y.rate_mean).abs();
+        if moved > fastest.0 {
+            fastest = (moved, first + 1);
+        }
         if rates_a.1[g] < SHARE_MIN && rates_b.1[g] < SHARE_MIN {
             continue;
         }
-        let (x, y) = (a.group(g), b.group(g));
-        for found in [
+        for (place, found) in [
             doublings(x.size_bytes_mean, y.size_bytes_mean, 512.0),
             doublings(x.rate_mean, y.rate_mean, 1.0),
-            doublings(x.bandwidth_mean, y.bandwidth_mean, 4096.0),
             0.5 * doublings(x.rate_mean + x.rate_std, y.rate_mean + y.rate_std, 1.0),
+            doublings(x.bandwidth_mean, y.bandwidth_mean, 4096.0),
             0.5 * doublings(x.bandwidth_mean + x.bandwidth_std, y.bandwidth_mean + y.bandwidth_std, 4096.0),
             4.0 * (x.unaligned_ratio - y.unaligned_ratio).abs(),
-        ] {
-            most = most.max(found);
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            note(found, first + place);
         }
     }
+    note(doublings(rates_a.0, rates_b.0, 1.0), fastest.1);
     for op in 0..2 {
         let share = |rates: &[f64; 4]| rates[2 * op] + rates[2 * op + 1];
         if share(&rates_a.1) >= SHARE_MIN || share(&rates_b.1) >= SHARE_MIN {
-            most = most.max(4.0 * (a.features[RANDOM + op] - b.features[RANDOM + op]).abs());
+            note(4.0 * (a.features[RANDOM + op] - b.features[RANDOM + op]).abs(), RANDOM + op);
         }
     }
-    most
+    (most, feature)
 }
 
 /// 16 hexadecimal digits: for each group its rate and mean size, in doublings, then the two random ratios in quarters

@@ -12,19 +12,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from linnet._native import TenantProfile
 from linnet.place.slo import Tenant
-from linnet.place.words import GROUPS, PER_TENANT, Profile
+from linnet.place.words import FEATURES, GROUPS, Profile
 
 Advice = Literal["none", "reprofile", "rebalance"]
 WINDOWS = 12
 """Observations that are remembered of a tenant."""
 VIOLATIONS = 3
 """Broken windows among these after which something is done: a single one is chance, as bounds are percentiles."""
-LEFT = 0.29
-"""Distance from which a profile has left the stored one. Rates and bandwidths, with their deviations, that double or
-halve give 3 log(2) / 7 = 0.297; a tenth more gives 0.04."""
+LEFT = 0.9
+"""Distance in doublings from which a profile has left the stored one: about a factor of two in a mean rate or size.
+That is more than :func:`linnet._native.same_workload`: what was placed by a profile is not disturbed for less."""
 FLOOR = {"rate": 10.0, "bandwidth": 40_960.0, "size_bytes": 512.0, "depth": 1.0, "ratio": 0.1}
-"""Differences between values below these do not count: a tenant of ten I/Os per second disturbs nobody."""
+"""Values below these are told as these: a tenant of ten I/Os per second disturbs nobody."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Drift:
     """How far a profile has gone from the stored one."""
 
     distance: float
-    """Mean over features of the log of the ratio, weighted by the share of the group's I/Os; 0 is the same."""
+    """Doublings of what changed most, as a profile store has it; 0 is the same."""
     feature: str | None
     """The feature that changed most."""
     factor: float
@@ -45,40 +46,27 @@ class Drift:
 
 
 def drift(stored: Profile, seen: Profile) -> Drift:
-    """Compare profiles. Groups without I/O in both do not count; a group counts as much as its larger share of I/Os."""
-    weights = {group: max(_share(stored, group), _share(seen, group)) for group in GROUPS}
-    total, weight_sum = 0.0, 0.0
-    worst: tuple[float, str | None, float] = (0.0, None, 1.0)
-    for group, weight in weights.items():
-        for name in ("size_bytes_mean", "rate_mean", "rate_std", "bandwidth_mean", "unaligned_ratio"):
-            feature = f"{group}_{name}"
-            ratio = _log_ratio(stored, seen, feature, name)
-            total += weight * abs(ratio)
-            weight_sum += weight
-            if weight * abs(ratio) > worst[0]:
-                worst = (weight * abs(ratio), feature, math.exp(ratio))
-    for name in PER_TENANT:
-        weight = 1.0
-        if name != "depth":
-            op = name.partition("_")[0]
-            weight = max(_share(p, f"{op}_aligned") + _share(p, f"{op}_unaligned") for p in (stored, seen))
-        ratio = _log_ratio(stored, seen, name, name)
-        total += weight * abs(ratio)
-        weight_sum += weight
-        if weight * abs(ratio) > worst[0]:
-            worst = (weight * abs(ratio), name, math.exp(ratio))
-    return Drift(total / weight_sum if weight_sum else 0.0, worst[1], worst[2])
-
-
-def _share(profile: Profile, group: str) -> float:
-    rates = [profile.features.get(f"{one}_rate_mean", 0.0) for one in GROUPS]
-    return profile.features.get(f"{group}_rate_mean", 0.0) / sum(rates) if sum(rates) else 0.0
-
-
-def _log_ratio(stored: Profile, seen: Profile, feature: str, name: str) -> float:
-    floor = next(value for part, value in FLOOR.items() if part in name)
+    """Compare profiles. Those that are both below the floor of rates are the same."""
+    if max(_rate(stored), _rate(seen)) < FLOOR["rate"]:
+        return Drift(0.0, None, 1.0)
+    distance, feature = _native_of(stored).difference(_native_of(seen))
+    if feature is None:
+        return Drift(distance, None, 1.0)
+    floor = next(value for part, value in FLOOR.items() if part in feature)
     values = [max(floor, profile.features.get(feature, 0.0)) for profile in (stored, seen)]
-    return math.log(values[1] / values[0])
+    return Drift(distance, feature, values[1] / values[0])
+
+
+def _rate(profile: Profile) -> float:
+    return sum(profile.features.get(f"{group}_rate_mean", 0.0) for group in GROUPS)
+
+
+def _native_of(profile: Profile) -> TenantProfile:
+    # A group without I/Os has no size; a profile that somebody wrote may say one.
+    empty = tuple(group for group in GROUPS if not profile.features.get(f"{group}_rate_mean"))
+    return TenantProfile.from_features(
+        [0.0 if name.startswith(empty) else profile.features.get(name, 0.0) for name in FEATURES]
+    )
 
 
 def broken(tenant: Tenant, measured: Mapping[str, float], alone: Mapping[str, float]) -> list[str]:

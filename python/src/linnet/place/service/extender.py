@@ -5,7 +5,8 @@ The protocol's Go types have no JSON names, so fields on the wire are capitalise
 
 A pod declares its workload by annotations; a node's drives are those whose name begins with the node's name and a
 colon, as in `node-7:nvme0n1`. A pod without annotations fits everywhere and prefers nothing, so the extender can be
-switched on in a cluster whose pods know nothing of it.
+switched on in a cluster whose pods know nothing of it. One with some of them and no workload fits nowhere: its promises
+would be lost unsaid.
 
 | annotation | meaning |
 |---|---|
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from linnet.place.service.pods import Pods
 
 PREFIX = "linnet.io/"
+NOTES = ("profile", "io-class", "capacity-bytes", "slos")
+WORD_MAX, TEXT_MAX = 40, 300
+"""Characters of a word of an annotation that are told, and of a whole reason: it is sent once for each node."""
 PRIORITY_MAX = 10
 """The protocol's MaxExtenderPriority."""
 ASKED = "the pod"
@@ -106,6 +110,9 @@ class HostPriority(BaseModel):
 class Unreadable(ValueError):
     """Annotations that say nothing usable."""
 
+    def __init__(self, said: str) -> None:
+        super().__init__(said if len(said) <= TEXT_MAX else f"{said[:TEXT_MAX]}...")
+
 
 class NotFollowed(Exception):
     """The pods of the cluster are not known, so no promise can be judged."""
@@ -121,24 +128,33 @@ def declares(pod: Pod) -> bool:
     return not notes_of(pod).keys().isdisjoint(("profile", "io-class"))
 
 
+def _short(word: str) -> str:
+    return repr(word if len(word) <= WORD_MAX else f"{word[:WORD_MAX]}...")
+
+
 def wanted(pod: Pod, operations: Operations, tenant_id: str) -> Tenant | None:
     """The tenant that a pod's annotations describe; nothing for a pod that declares no workload."""
     notes = notes_of(pod)
+    if unknown := sorted(notes.keys() - set(NOTES)):
+        known = ", ".join(NOTES)
+        raise Unreadable(f"annotation {PREFIX}: {_short(unknown[0])} is none of {known}")
     name = notes.get("profile", notes.get("io-class"))
     if name is None:
+        if notes:
+            raise Unreadable(f"annotation {PREFIX}{min(notes)} without {PREFIX}profile: nothing can be promised")
         return None
     if name != "unknown" and name not in operations.profiles:
         raise Unreadable(
-            f"annotation {PREFIX}profile: no profile {name!r} is known; PUT /v1/profiles/{name} stores one"
+            f"annotation {PREFIX}profile: no profile {_short(name)} is known; PUT /v1/profiles/NAME stores one"
         )
     capacity = notes.get("capacity-bytes", "0")
     if len(capacity) > len(str(BYTES_MAX)) or not capacity.isdecimal() or int(capacity) > BYTES_MAX:
-        raise Unreadable(f"annotation {PREFIX}capacity-bytes: {capacity[:40]!r} is not a number of bytes")
+        raise Unreadable(f"annotation {PREFIX}capacity-bytes: {_short(capacity)} is not a number of bytes")
     try:
         slos = tuple(one.slo() for one in SLOS.validate_json(notes.get("slos", "[]")))
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        where = ".".join(str(part) for part in first["loc"])[:WORD_MAX]
         raise Unreadable(f"annotation {PREFIX}slos: {where}: {first['msg']}") from error
     if said := operations.allocator.checker.unpromisable(slos):
         raise Unreadable(f"annotation {PREFIX}slos: {said}")
