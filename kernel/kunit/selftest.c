@@ -19,13 +19,15 @@ MODULE_PARM_DESC(only, "check only the files with this in their path");
 
 static int __init linnet_selftest_init(void)
 {
-	unsigned int files = 0, wrong = 0, count;
+	unsigned int files = 0, checked = 0, wrong = 0, count;
 
 	while (linnet_goldens[files].path)
 		files++;
 	pr_info("1..%u\n", files);
-	if (canary)
-		linnet_vectors_spoil(canary);
+	if (canary && !linnet_vectors_spoil(canary)) {
+		pr_err("no file has %s in its path\n", canary);
+		return -EINVAL;
+	}
 	for (unsigned int i = 0; i < files; i++) {
 		unsigned int bad;
 
@@ -34,6 +36,11 @@ static int __init linnet_selftest_init(void)
 		bad = linnet_vectors_run(linnet_goldens[i].path, &count);
 		pr_info("%s %u %s # %u checks\n", bad ? "not ok" : "ok", i + 1, linnet_goldens[i].path, count);
 		wrong += bad;
+		checked++;
+	}
+	if (!checked) {
+		pr_err("no file has %s in its path\n", only);
+		return -EINVAL;
 	}
 	wrong += knob_runs();
 	return wrong ? -EINVAL : 0;

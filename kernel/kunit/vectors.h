@@ -9,7 +9,7 @@ unsigned int linnet_vectors_run(const char *golden, unsigned int *count);
 
 /*
  * The canary: damages one vector of the first file with `name` in its path; a second call restores it. Returns the
- * path.
+ * path; NULL if none has.
  */
 const char *linnet_vectors_spoil(const char *name);
 

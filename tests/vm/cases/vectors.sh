@@ -12,6 +12,8 @@ expect "files that fail" "$(log_since | grep -c 'linnet-selftest: not ok' || tru
 rmmod linnet_selftest
 
 refuses insmod "$selftest" canary=features.txt
+refuses insmod "$selftest" canary=no-such-file
+refuses insmod "$selftest" only=no-such-file
 
 # The same checks as a KUnit suite with its own canary, if the kernel has KUnit: its KTAP is read from the log.
 kunit=$MODULES/kunit/linnet-kunit.ko
