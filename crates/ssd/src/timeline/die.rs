@@ -64,6 +64,31 @@ impl Front {
     pub fn ends(&self) -> Nanos {
         self.op_end.max(self.read_end)
     }
+
+    /// When the die is free for internal work.
+    #[inline(always)]
+    fn free_for(&self, run: &Run) -> Nanos {
+        run.ready.max(self.op_end).max(self.read_end)
+    }
+
+    /// How many units of waiting work start before `now`.
+    #[inline]
+    fn due(&self, run: &Run, now: Nanos) -> u32 {
+        let start = self.free_for(run);
+        if start >= now {
+            return 0;
+        }
+        u64::from(run.units).min((now - 1 - start) / run.unit_ns + 1) as u32
+    }
+
+    /// Starts internal work. Returns when it starts.
+    #[inline]
+    fn run(&mut self, run: &Run) -> Nanos {
+        let start = self.free_for(run);
+        self.op_end = start + run.length();
+        self.op_from = self.op_end - run.unit_ns.min(run.length());
+        start
+    }
 }
 
 /// What every read needs is in the first cache line, because the dies of a drive do not fit in the first cache. The whole
@@ -120,23 +145,21 @@ impl Die {
     }
 
     fn run(&mut self, run: Run) -> Nanos {
-        let start = self.free_for(&run);
-        self.front.op_end = start + run.length();
-        self.front.op_from = self.front.op_end - run.unit_ns.min(run.length());
+        let start = self.front.run(&run);
         self.record(run.of, start, self.front.op_end);
         self.front.op_end
     }
 
     /// Queues internal work together with the reads. Returns its end.
     pub fn queue(&mut self, run: Run) -> Nanos {
-        if run.units == 0 { self.free_for(&run) } else { self.run(run) }
+        if run.units == 0 { self.front.free_for(&run) } else { self.run(run) }
     }
 
     /// Queues internal work that lets reads go first until it starts. Returns its end, assuming that no read goes
     /// first.
     pub fn queue_behind_reads(&mut self, run: Run) -> Nanos {
         if run.units == 0 {
-            return self.free_for(&run) + self.backlog_ns;
+            return self.front.free_for(&run) + self.backlog_ns;
         }
         let len = self.runs_len as usize;
         self.backlog_ns += run.length();
@@ -154,7 +177,7 @@ impl Die {
                 self.runs_len += 1;
             }
         }
-        self.free_for(&run) + self.backlog_ns
+        self.front.free_for(&run) + self.backlog_ns
     }
 
     fn pop(&mut self) -> Run {
@@ -168,18 +191,18 @@ impl Die {
         oldest
     }
 
-    /// Starts the waiting work that was due to start before `now`. Mostly there is none, which is seen at once.
+    /// Whether waiting work was due to start before `now`. Mostly there is none, which is seen at once.
     #[inline(always)]
-    pub fn catch_up(&mut self, now: Nanos) {
-        if self.runs_len > 0 && self.free_for(&self.runs[0]) < now {
-            self.start_waiting(now);
-        }
+    fn is_behind(&self, now: Nanos) -> bool {
+        self.runs_len > 0 && self.front.free_for(&self.runs[0]) < now
     }
 
-    /// When the die is free for internal work.
+    /// Starts the waiting work that was due to start before `now`.
     #[inline(always)]
-    fn free_for(&self, run: &Run) -> Nanos {
-        run.ready.max(self.front.op_end).max(self.front.read_end)
+    pub fn catch_up(&mut self, now: Nanos) {
+        if self.is_behind(now) {
+            self.start_waiting(now);
+        }
     }
 
     /// [`Die::catch_up`] when there is work.
@@ -187,11 +210,10 @@ impl Die {
     fn start_waiting(&mut self, now: Nanos) {
         while self.runs_len > 0 {
             let first = self.runs[0];
-            let start = self.free_for(&first);
-            if start >= now {
+            let started = self.front.due(&first, now);
+            if started == 0 {
                 return;
             }
-            let started = u64::from(first.units).min((now - 1 - start) / first.unit_ns + 1) as u32;
             if started == first.units {
                 self.pop();
             } else {
@@ -202,49 +224,74 @@ impl Die {
         }
     }
 
+    /// What [`Die::front`] is after [`Die::catch_up`], which may lie ahead: work that arrives until then still finds the
+    /// waiting work where it is.
+    #[inline(always)]
+    fn front_at(&self, now: Nanos) -> Front {
+        if self.is_behind(now) { self.front_ahead(now) } else { self.front }
+    }
+
+    /// [`Die::front_at`] when there is work.
+    #[inline(never)]
+    fn front_ahead(&self, now: Nanos) -> Front {
+        let mut front = self.front;
+        for waiting in &self.runs[..self.runs_len as usize] {
+            let started = front.due(waiting, now);
+            if started == 0 {
+                break;
+            }
+            front.run(&Run { units: started, ..*waiting });
+        }
+        front
+    }
+
     /// When a read that reaches the die at `arrive` would start. `suspend_ns` is the cost of suspension, if it is
     /// possible.
     #[inline]
     pub fn read_start(&self, arrive: Nanos, suspend_ns: Option<Nanos>) -> Nanos {
-        let free = arrive.max(self.front.read_end);
+        let front = self.front_at(arrive);
+        let free = arrive.max(front.read_end);
         match suspend_ns {
             // An operation that is already suspended for another read causes no further cost.
-            Some(_) if self.front.op_end > free && self.front.read_end > arrive => free,
-            Some(suspend_ns) if self.front.op_end > free => {
-                let start = self.suspended_at(free) + suspend_ns;
-                if self.rules.suspend_after_ns > 0 { start.min(self.front.op_end) } else { start }
+            Some(_) if front.op_end > free && front.read_end > arrive => free,
+            Some(suspend_ns) if front.op_end > free => {
+                let start = self.suspended_at(&front, free) + suspend_ns;
+                if self.rules.suspend_after_ns > 0 { start.min(front.op_end) } else { start }
             }
-            _ => free.max(self.front.op_end),
+            _ => free.max(front.op_end),
         }
     }
 
     /// When the running operation can be suspended for a read that finds it at `free`.
     #[inline]
-    fn suspended_at(&self, free: Nanos) -> Nanos {
-        free.max(self.front.op_from + u64::from(self.rules.suspend_after_ns))
+    fn suspended_at(&self, front: &Front, free: Nanos) -> Nanos {
+        free.max(front.op_from + u64::from(self.rules.suspend_after_ns))
     }
 
-    /// Schedules a read from `start` to `end`.
+    /// Schedules a read from `start` to `end`, after the waiting work that starts before it arrives.
     #[inline]
     pub fn read(&mut self, of: Mechanism, arrive: Nanos, start: Nanos, end: Nanos) {
+        self.catch_up(arrive);
         self.occupy(arrive, start, end);
         self.record(of, start, end);
     }
 
-    /// [`Die::read`] that changes [`Die::front`] only: it is not recorded.
+    /// [`Die::read`] that changes [`Die::front`] only: nothing is recorded, and the work that it starts still waits.
     #[inline]
     pub fn occupy(&mut self, arrive: Nanos, start: Nanos, end: Nanos) {
-        let free = arrive.max(self.front.read_end);
-        if self.front.op_end > start {
+        let mut front = self.front_at(arrive);
+        let free = arrive.max(front.read_end);
+        if front.op_end > start {
             // Suspended: the operation resumes after the read.
-            if self.front.read_end > arrive {
-                self.front.op_end += end - free;
+            if front.read_end > arrive {
+                front.op_end += end - free;
             } else {
-                self.front.op_end += end - self.suspended_at(free) + u64::from(self.rules.resume_ns);
+                front.op_end += end - self.suspended_at(&front, free) + u64::from(self.rules.resume_ns);
             }
-            self.front.op_from = end;
+            front.op_from = end;
         }
-        self.front.read_end = end;
+        front.read_end = end;
+        self.front = front;
     }
 
     /// Adds to `cause` what the read waited for between `arrive` and `start`.

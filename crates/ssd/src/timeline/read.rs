@@ -156,24 +156,12 @@ impl Machine {
     /// Plans the read of one unit that reaches the flash at `arrive`; `number` is that of the flash read, which
     /// determines its retry.
     #[inline(always)]
-    pub(super) fn plan(&mut self, arrive: Nanos, unit: u32, pages: u32, bytes: u64, number: u64, split: bool) -> Part {
+    pub(super) fn plan(&self, arrive: Nanos, unit: u32, pages: u32, bytes: u64, number: u64, split: bool) -> Part {
         let chance = self.retry_chance(unit);
         let params = &self.params;
         let die = self.geometry.die_of_unit(unit);
         let read_ns = self.geometry.read_ns(unit);
-        let at = &mut self.dies[die as usize];
-        let suspend_ns = match params.read_priority {
-            ReadPriority::None => None,
-            ReadPriority::OverQueued => {
-                at.catch_up(arrive);
-                None
-            }
-            ReadPriority::Suspend => {
-                at.catch_up(arrive);
-                Some(params.suspend_ns)
-            }
-        };
-        let start = at.read_start(arrive, suspend_ns);
+        let start = self.dies[die as usize].read_start(arrive, self.suspend_ns());
         let bits = self.retry.at(number);
         // The upper 32 bits determine whether there is a retry, the lower ones how many.
         let retry_ns = if ((bits >> 32) as f64) < chance * 4_294_967_296.0 {
@@ -189,6 +177,12 @@ impl Machine {
         let link_ns = self.geometry.link_ns(bytes);
         let link = self.links[0].find(bus.start + bus_ns, link_ns);
         Part { die, channel, arrive, start, retry_ns, second_ns, cell_end, bus, bus_ns, link, link_ns }
+    }
+
+    /// The cost of suspension, if reads suspend what their die does.
+    #[inline]
+    fn suspend_ns(&self) -> Option<Nanos> {
+        (self.params.read_priority == ReadPriority::Suspend).then_some(self.params.suspend_ns)
     }
 
     /// Probability of a retry on a unit: it grows with the wear of the superblock.
@@ -328,23 +322,6 @@ impl Machine {
         params.command_ns + flash_ns + self.geometry.link_ns(size_bytes.into()) + params.complete_ns
     }
 
-    /// Whether some flash read of these runs cannot complete by `limit`, if reads have priority. A peek starts the waiting
-    /// work of every die that it visits, so it visits all of them, late or not: what it leaves behind must not depend on
-    /// its limit.
-    fn overtakes_too_late(&mut self, arrive: Nanos, runs: &[Run], limit: Nanos) -> bool {
-        let suspend_ns = (self.params.read_priority == ReadPriority::Suspend).then_some(self.params.suspend_ns);
-        let mut late = false;
-        for run in runs {
-            if let Home::Unit(unit) = run.home {
-                let die = &mut self.dies[self.geometry.die_of_unit(unit) as usize];
-                die.catch_up(arrive);
-                let start = die.read_start(arrive, suspend_ns);
-                late |= start + self.geometry.read_ns(unit) + self.params.complete_ns > limit;
-            }
-        }
-        late
-    }
-
     /// The time at which the read would complete; if that is after `limit`, any time between the two.
     pub fn peek_read(&mut self, now: Nanos, request: &Request, limit: Nanos) -> Nanos {
         let (first, count) = self.pages_of(request);
@@ -367,16 +344,11 @@ impl Machine {
         // No flash read starts before its die is free, so a look at the dies often suffices.
         let arrive = self.read_arrives(now);
         let mut runs = std::mem::take(&mut self.runs);
-        let late = if self.params.read_priority == ReadPriority::None {
-            let too_late = |unit| {
-                let die = &self.dies[self.geometry.die_of_unit(unit) as usize];
-                die.read_start(arrive, None) + self.geometry.read_ns(unit) + self.params.complete_ns > limit
-            };
-            self.look_up(now, (first, count), &mut runs, too_late)
-        } else {
-            self.look_up(now, (first, count), &mut runs, |_| false);
-            self.overtakes_too_late(arrive, &runs, limit)
-        };
+        let late = self.look_up(now, (first, count), &mut runs, |unit| {
+            let die = &self.dies[self.geometry.die_of_unit(unit) as usize];
+            let start = die.read_start(arrive, self.suspend_ns());
+            start + self.geometry.read_ns(unit) + self.params.complete_ns > limit
+        });
         let mut done = limit.saturating_add(1);
         if !late {
             let mut undo = std::mem::take(&mut self.undo);
