@@ -114,6 +114,39 @@ proptest! {
         prop_assert_eq!(plain.stats(), peeked.stats());
     }
 
+    /// A latency is what the request waited for and what it takes on an idle device.
+    #[test]
+    fn a_latency_is_its_waits_and_its_service(seed: u64, gap in 1_000u64..200_000) {
+        let mut chance = Chance::new(seed ^ 3);
+        let params = drawn(&mut chance);
+        let mut ssd = Ssd::new(&params, seed).unwrap();
+        ssd.precondition();
+        let link_ns = |bytes: u32| u64::from(bytes) * (1_000_000 / u64::from(params.link_mb_per_s)) / 1000;
+        let fixed = params.command_ns + params.complete_ns;
+        let mut now = 0;
+        for _ in 0..600 {
+            now += chance.exponential(gap as f64) as Nanos;
+            let asked = request(&mut chance, ssd.capacity_bytes());
+            let (at, cause) = ssd.submit_explained(now, &asked);
+            let service = at - now - cause.total_ns();
+            let of_dram = fixed + params.dram_ns + link_ns(asked.size_bytes);
+            if asked.op == Op::Write {
+                prop_assert_eq!(service, of_dram, "{:?}", asked);
+                continue;
+            }
+            // A read from the types of pages that there are.
+            let slowest = params.page_type_read_ns.iter().copied().max().unwrap_or(params.read_ns);
+            let of_flash = |read_ns| ssd.unloaded_read_ns(asked.size_bytes) - params.read_ns + read_ns;
+            if asked.size_bytes == 4096 && asked.offset_bytes.is_multiple_of(4096) {
+                let types = if params.page_type_read_ns.is_empty() { vec![params.read_ns] } else { params.page_type_read_ns.clone() };
+                let mut known = types.into_iter().map(of_flash).chain([of_dram]);
+                prop_assert!(known.any(|one| one == service), "{service} of {asked:?}, {cause:?}");
+            }
+            let extra_page_ns = ssd.unloaded_read_ns(8192) - ssd.unloaded_read_ns(4096);
+            prop_assert!(service <= of_flash(slowest) + extra_page_ns, "{service} of {asked:?}");
+        }
+    }
+
     /// As a [`Device`], every request ends when the model said at its submission, and the rules of devices hold.
     #[test]
     fn requests_end_when_the_model_said(seed: u64, share in 0.0f64..=1.0, gap in 1_000u64..400_000) {

@@ -49,6 +49,8 @@ pub(super) struct Job {
     pub queued: Nanos,
     pub issued: Nanos,
     pub ready: Nanos,
+    /// How long a read of the host waited until garbage collection had moved its page, before it was queued.
+    pub moving_ns: Nanos,
     /// What the chip did between `queued` and `issued`.
     pub waited: [(Mechanism, Nanos); 2],
 }

@@ -47,7 +47,7 @@ pub(super) struct Destage {
 /// Work that waits for a page that garbage collection is moving.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiter {
-    Read { request: u32, sectors: u32 },
+    Read { request: u32, sectors: u32, since: Nanos },
     Write(Destage),
 }
 
@@ -147,9 +147,9 @@ impl QueuedSsd {
                 let at = self.now + self.dram_ns(u64::from(count)) + HIT_NS;
                 self.at(at, Event::Hit(number));
             } else if let Some(waiters) = self.locked.get_mut(&page) {
-                waiters.push(Waiter::Read { request: number, sectors: count });
+                waiters.push(Waiter::Read { request: number, sectors: count, since: self.now });
             } else {
-                self.queue_read(number, page, count);
+                self.queue_read(number, page, count, 0);
             }
         }
         self.schedule_all();
@@ -165,13 +165,13 @@ impl QueuedSsd {
         }
     }
 
-    fn queue_read(&mut self, request: u32, page: u32, sectors: u32) {
+    fn queue_read(&mut self, request: u32, page: u32, sectors: u32, moving_ns: Nanos) {
         let place = self.flash.place(page);
         let mapped = self.flash.l2p[page as usize];
         // A page that was never written is read from an arbitrary page of its plane.
         let number = if mapped == NONE { page % self.flash.pages_per_block } else { self.flash.number_of(mapped) };
         let job = self.job(Kind::Read, Source::Host, place, page);
-        let job = self.new_job(Job { number, physical: mapped, sectors, request, ..job });
+        let job = self.new_job(Job { number, physical: mapped, sectors, request, moving_ns, ..job });
         self.enqueue(job);
     }
 
@@ -190,6 +190,7 @@ impl QueuedSsd {
             queued: 0,
             issued: 0,
             ready: 0,
+            moving_ns: 0,
             waited: [(Mechanism::HostRead, 0); 2],
         }
     }
@@ -212,6 +213,7 @@ impl QueuedSsd {
                 bus -= ns;
             }
             cause.add(Mechanism::Bus, bus + job.ready);
+            cause.add(Mechanism::GcSingle, job.moving_ns);
             let behind_gc = cause.wait_ns(Mechanism::GcSingle) + cause.wait_ns(Mechanism::EraseSingle) > 0;
             self.stats.reads_behind_gc += u64::from(behind_gc);
         }
@@ -371,7 +373,9 @@ impl QueuedSsd {
     pub(super) fn unlock(&mut self, page: u32) {
         for waiter in self.locked.remove(&page).unwrap_or_default() {
             match waiter {
-                Waiter::Read { request, sectors } => self.queue_read(request, page, sectors),
+                Waiter::Read { request, sectors, since } => {
+                    self.queue_read(request, page, sectors, self.now - since);
+                }
                 Waiter::Write(destage) => self.destage(destage),
             }
         }

@@ -42,6 +42,18 @@ impl Part {
     }
 }
 
+/// What a read came last from, which determined when it was done.
+#[derive(Clone, Copy, Debug)]
+enum Last {
+    /// Pages that were never written: the map alone.
+    Nowhere,
+    /// The write buffer, and how long its data waited for the link.
+    Dram {
+        link_wait_ns: Nanos,
+    },
+    Flash(Part),
+}
+
 /// Adjacent pages of a request that are stored in the same place and are read together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
@@ -215,7 +227,7 @@ impl Machine {
     }
 
     /// Computes a read of these runs, up to the first one that is done after `limit`. Fills `undo` for a peek. Returns the
-    /// time of completion, and the flash read that determined it.
+    /// time of completion, and what determined it.
     #[inline]
     fn walk(
         &mut self,
@@ -224,11 +236,11 @@ impl Machine {
         runs: &[Run],
         limit: Nanos,
         mut undo: Option<&mut Undo>,
-    ) -> (Nanos, Option<Part>, Walked) {
+    ) -> (Nanos, Last, Walked) {
         let mut walked = Walked::default();
         let arrive = self.read_arrives(now);
         let mut done = arrive;
-        let mut last = None;
+        let mut last = Last::Nowhere;
         let mut left = u64::from(request.size_bytes.max(1));
         let mut first_room = u64::from(PAGE_BYTES) - request.offset_bytes % u64::from(PAGE_BYTES);
         for &Run { home, pages, split } in runs {
@@ -248,7 +260,7 @@ impl Machine {
                     self.links[0].reserve(now, gap, link_ns);
                     if gap.start + link_ns > done {
                         done = gap.start + link_ns;
-                        last = None;
+                        last = Last::Dram { link_wait_ns: gap.start - ready };
                     }
                 }
                 Home::Unit(unit) => {
@@ -263,7 +275,7 @@ impl Machine {
                     }
                     if part.link_end() > done {
                         done = part.link_end();
-                        last = Some(part);
+                        last = Last::Flash(part);
                     }
                 }
             }
@@ -275,7 +287,8 @@ impl Machine {
         let (first, count) = self.pages_of(request);
         let mut runs = std::mem::take(&mut self.runs);
         self.look_up(now, (first, count), &mut runs, |_| false);
-        let (done, part, walked) = self.walk(now, request, &runs, Nanos::MAX, None);
+        let held_ns = self.read_arrives(now) - now - self.params.command_ns;
+        let (done, last, walked) = self.walk(now, request, &runs, Nanos::MAX, None);
         self.runs = runs;
         let stats = &mut self.stats;
         stats.reads += 1;
@@ -286,7 +299,7 @@ impl Machine {
         stats.split_reads += walked.split_reads;
         let slow = done - now > 2 * self.unloaded_read_ns(request.size_bytes);
         if slow || cause.is_some() {
-            let found = part.map_or(Cause::default(), |part| self.explain(&part));
+            let found = self.explain(held_ns, &last);
             if slow {
                 let counters = &mut self.stats.slow_reads;
                 match found.main_source() {
@@ -303,13 +316,21 @@ impl Machine {
         done
     }
 
-    fn explain(&self, part: &Part) -> Cause {
+    /// What a read waited for. The writes before it that have no room in the buffer held it for `held_ns`.
+    fn explain(&self, held_ns: Nanos, last: &Last) -> Cause {
         let mut cause = Cause::default();
-        self.dies[part.die as usize].explain(part.arrive, part.start, &mut cause);
-        cause.add(Mechanism::Retry, part.retry_ns);
-        cause.add(Mechanism::Rmw, part.second_ns);
-        cause.add(Mechanism::Bus, part.bus.start - part.cell_end);
-        cause.add(Mechanism::Link, part.link.start - part.bus_end());
+        cause.add(Mechanism::BufferFull, held_ns);
+        match last {
+            Last::Nowhere => {}
+            Last::Dram { link_wait_ns } => cause.add(Mechanism::Link, *link_wait_ns),
+            Last::Flash(part) => {
+                self.dies[part.die as usize].explain(part.arrive, part.start, &mut cause);
+                cause.add(Mechanism::Retry, part.retry_ns);
+                cause.add(Mechanism::Rmw, part.second_ns);
+                cause.add(Mechanism::Bus, part.bus.start - part.cell_end);
+                cause.add(Mechanism::Link, part.link.start - part.bus_end());
+            }
+        }
         cause
     }
 
