@@ -298,6 +298,53 @@ fn writes_end_with_the_least_spare_space() {
     assert!(ssd.stats().waf() > 2.0);
 }
 
+/// A latency is what the request waited for and what it takes on an idle device, also if its page is being moved.
+#[test]
+fn a_latency_is_its_waits_and_its_service() {
+    // Dies and planes of a chip would share commands, which then take longer.
+    let params = QueuedParams { dies_per_chip: 1, planes_per_die: 1, ..small(0, false, false) };
+    let mut ssd = QueuedSsd::new(&params).unwrap();
+    ssd.precondition(2);
+    let (mut chance, mut now) = (Chance::new(6), 0);
+    let asked: Vec<(u64, Request)> = (0..4_000)
+        .map(|_| {
+            now += chance.exponential(60_000.0) as u64;
+            let op = if chance.happens(0.5) { Op::Read } else { Op::Write };
+            (now, Request::new(op, chance.below(params.capacity_bytes() / 4096) * 4096, 4096))
+        })
+        .collect();
+    let answers = ssd.serve(asked.iter().copied());
+    let reads = asked.iter().zip(answers).filter(|((_, request), _)| request.op == Op::Read);
+    let mut services: Vec<u64> = reads.map(|(_, one)| one.latency_ns - one.cause.total_ns()).collect();
+    services.sort_unstable();
+    services.dedup();
+    // The shorter one is that of the write buffer.
+    assert_eq!(services.len(), 2, "{services:?}");
+    assert_eq!(services[1], params.unloaded_read_ns(4096));
+    assert!(ssd.stats().gc_runs > 100 && ssd.stats().buffer_hits > 0);
+}
+
+#[test]
+fn a_device_without_room_for_data_or_for_collection_is_refused() {
+    let refused = |params: QueuedParams| QueuedSsd::new(&params).map(|_| ()).unwrap_err().to_string();
+    let one = QueuedParams {
+        channels: 1,
+        chips_per_channel: 1,
+        planes_per_die: 1,
+        blocks_per_plane: 6,
+        pages_per_block: 1,
+        spare_share_of_raw: 0.9,
+        gc_stop_writes_below_blocks: 0,
+        reserved_blocks_per_plane: 0,
+        ..QueuedParams::default()
+    };
+    assert!(refused(one.clone()).contains("no flash page"));
+    QueuedSsd::new(&QueuedParams { pages_per_block: 2, ..one }).unwrap();
+    let never = QueuedParams { gc_free_share: 0.5, ..QueuedParams::default() };
+    assert!(refused(never.clone()).contains("gc_free_share = 0.5"));
+    QueuedSsd::new(&QueuedParams { gc_free_share: 0.15, ..never }).unwrap();
+}
+
 /// A plane to which more is written at once than it has free blocks: while the programs of every full block are queued,
 /// no block can be collected, and collection must start when one can.
 #[test]

@@ -208,6 +208,21 @@ impl QueuedParams {
                 ),
             );
         }
+        let goal = self.gc_start_blocks();
+        if f64::from(goal) + f64::from(self.reserved_blocks_per_plane) > spare {
+            return refuse(
+                "gc_free_share",
+                self.gc_free_share,
+                format!(
+                    "collects until {goal} blocks of a plane are free, and of its {spare:.1} spare blocks {} are \
+                     reserved, so it would never end: lower it or raise spare_share_of_raw",
+                    self.reserved_blocks_per_plane
+                ),
+            );
+        }
+        if self.logical_pages() == 0 {
+            return refuse("spare_share_of_raw", self.spare_share_of_raw, "leaves the host no flash page");
+        }
         if self.write_buffer_bytes > 0 && self.write_buffer_bytes < 4 * u64::from(self.page_bytes) {
             return refuse("write_buffer_bytes", self.write_buffer_bytes, "must be 0 or hold four flash pages");
         }
