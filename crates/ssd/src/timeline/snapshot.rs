@@ -16,6 +16,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use super::ftl::Ftl;
+use super::geometry::Geometry;
 use super::machine::Machine;
 use super::params::Params;
 use super::ssd::Ssd;
@@ -92,6 +94,13 @@ impl Ssd {
         let text = std::str::from_utf8(&body[HEAD..params_end as usize])
             .map_err(|source| failed(format!("parameters: {source}")))?;
         let params = Params::from_toml(text)?;
+        // The maps take as much memory as the parameters ask for, so their words come first.
+        let free =
+            body.get(params_end as usize + 8..params_end as usize + 12).map_or(0, |_| word(params_end as usize + 8));
+        let needed = Ftl::words(&Geometry::new(&params), params.partial_page_mapping, free);
+        if long(24) != needed {
+            return Err(failed(format!("{} words, and its parameters need {needed}", long(24))));
+        }
         let mut machine = Machine::new(&params, long(16));
         let words: Vec<u32> = body[params_end as usize..]
             .chunks_exact(4)
@@ -118,6 +127,70 @@ mod tests {
         ssd
     }
 
+    /// The error of a file with these contents; `name` is that of the test.
+    fn refusal(name: &str, bytes: &[u8]) -> String {
+        let path = std::env::temp_dir().join(format!("linnet-ssd-{name}-{}-{}", std::process::id(), bytes.len()));
+        std::fs::write(&path, bytes).unwrap();
+        let found = Ssd::load(&path);
+        std::fs::remove_file(&path).unwrap();
+        found.map(|_| ()).unwrap_err().to_string()
+    }
+
+    /// The bytes of a file with this body, whose checksum agrees.
+    fn summed(body: &[u8]) -> Vec<u8> {
+        [body, &crc32fast::hash(body).to_le_bytes()].concat()
+    }
+
+    /// A head and parameters with this many words after them.
+    fn head(params: &str, words: u64) -> Vec<u8> {
+        let fixed = [&MAGIC[..], &VERSION.to_le_bytes(), &(params.len() as u32).to_le_bytes(), &[0; 8]].concat();
+        [&fixed, &words.to_le_bytes()[..], params.as_bytes()].concat()
+    }
+
+    #[test]
+    fn a_short_file_gets_no_memory_for_a_large_drive() {
+        let large = Params { blocks_per_plane: 16_384, ..Params::preset("sata").unwrap() };
+        for words in [0, 12] {
+            let body = [head(&large.to_toml(), words), vec![0; 4 * words as usize]].concat();
+            let text = refusal("short", &summed(&body));
+            assert!(text.contains(&format!(" {words} words, and its parameters need")), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_superblock_has_one_use() {
+        let mut ssd = used();
+        let machine = ssd.machine.get_mut();
+        let (geometry, words) = (machine.geometry.clone(), machine.ftl.to_words());
+        let params = machine.params.to_toml();
+        let loads = |words: &[u32]| {
+            let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            let text = refusal("use", &summed(&[head(&params, words.len() as u64), bytes].concat()));
+            assert!(text.contains("contradict"), "{text}");
+        };
+        let (host, gc, victim, free) = (3, 6, 9, 12);
+        let changed = |at: usize, value: u32| {
+            let mut changed = words.clone();
+            changed[at] = value;
+            loads(&changed);
+        };
+        // Free twice; two frontiers in one superblock; written and collected; half a unit written; a page written again.
+        changed(free, words[free + 1]);
+        let mut both = words.clone();
+        both.copy_within(host..host + 3, gc);
+        loads(&both);
+        both = words.clone();
+        both.copy_within(host..host + 3, victim);
+        loads(&both);
+        changed(host + 1, words[host + 1] + 1);
+        assert!(words[host + 1] > words[host] * geometry.superblock_pages, "the frontier has written pages");
+        changed(host + 1, words[host] * geometry.superblock_pages);
+        // A closed superblock that is said to be open.
+        let states = free + words[2] as usize;
+        let closed = (states..).find(|&at| words[at] == 2).unwrap();
+        changed(closed, 1);
+    }
+
     #[test]
     fn a_loaded_device_answers_as_the_one_that_was_saved() {
         let path = std::env::temp_dir().join(format!("linnet-ssd-snapshot-{}", std::process::id()));
@@ -137,13 +210,7 @@ mod tests {
         let mut bytes = std::fs::read(&path).unwrap();
         std::fs::remove_file(&path).unwrap();
 
-        let refusal = |bytes: &[u8]| {
-            let bad = path.with_extension(format!("bad{}", bytes.len()));
-            std::fs::write(&bad, bytes).unwrap();
-            let error = Ssd::load(&bad).unwrap_err().to_string();
-            std::fs::remove_file(&bad).unwrap();
-            error
-        };
+        let refusal = |bytes: &[u8]| refusal("bad", bytes);
         assert!(refusal(&bytes[..bytes.len() - 9]).contains("checksum"));
         assert!(refusal(b"LINNET").contains("not a snapshot"));
         assert!(Ssd::load(Path::new("/dev/zero")).unwrap_err().to_string().contains("not a snapshot"));

@@ -5,6 +5,13 @@ use super::{Frontier, Ftl, NONE, Superblock, UNOPENED};
 use crate::timeline::geometry::Geometry;
 
 impl Ftl {
+    /// How many words [`Ftl::to_words`] gives, with this many free superblocks.
+    pub fn words(geometry: &Geometry, splits: bool, free: u32) -> u64 {
+        let split_words = if splits { 2 * u64::from(geometry.logical_pages.div_ceil(64)) } else { 0 };
+        let superblocks = u64::from(geometry.superblocks);
+        3 + 9 + u64::from(free) + 2 * superblocks + split_words + u64::from(geometry.logical_pages)
+    }
+
     /// The state that must be saved, as little-endian words. The reverse map and the valid counts are computed from it.
     pub fn to_words(&self) -> Vec<u32> {
         let frontiers = [self.host, self.gc, self.victim.unwrap_or(UNOPENED)];
@@ -23,10 +30,10 @@ impl Ftl {
     pub fn set_words(&mut self, geometry: &Geometry, words: &[u32]) -> bool {
         let superblocks = self.state.len();
         let Some((&[low, high, free], rest)) = words.split_first_chunk::<3>() else { return false };
-        let parts = [9, free as usize, superblocks, superblocks, 2 * self.split.len(), self.l2p.len()];
-        if free as usize > superblocks || rest.len() != parts.iter().sum::<usize>() {
+        if words.len() as u64 != Ftl::words(geometry, !self.split.is_empty(), free) {
             return false;
         }
+        let parts = [9, free as usize, superblocks, superblocks, 2 * self.split.len(), self.l2p.len()];
         let mut rest = rest;
         let mut part = parts.into_iter().map(|length| {
             let (part, left) = rest.split_at(length);
@@ -75,8 +82,41 @@ impl Ftl {
             }
             self.valid[geometry.superblock_of(physical) as usize] += 1;
         }
-        let free = self.state.iter().filter(|&&state| state == Superblock::Free).count();
-        free == self.free.len()
-            && self.free.iter().all(|&at| self.valid[at as usize] == 0 && self.state[at as usize] == Superblock::Free)
+        self.is_sound(geometry)
+    }
+
+    /// Whether each superblock is what its state says, and is it once: free, written at a frontier, or collected.
+    fn is_sound(&self, geometry: &Geometry) -> bool {
+        let holds = |from: u32, until: u32| self.p2l[from as usize..until as usize].iter().any(|&page| page != NONE);
+        let mut found = vec![Superblock::Closed; self.state.len()];
+        let mut once = |superblock: u32, is: Superblock| {
+            std::mem::replace(&mut found[superblock as usize], is) == Superblock::Closed
+        };
+        for &at in &self.free {
+            if !once(at, Superblock::Free) || self.valid[at as usize] > 0 {
+                return false;
+            }
+        }
+        // Whole units are written to the one, single pages to the other.
+        for (frontier, grain) in [(self.host, geometry.unit_pages), (self.gc, 1)] {
+            if frontier.superblock != NONE
+                && (!once(frontier.superblock, Superblock::Open)
+                    || !frontier.next.is_multiple_of(grain)
+                    || holds(frontier.next, frontier.end))
+            {
+                return false;
+            }
+        }
+        if let Some(victim) = self.victim {
+            let first = victim.superblock * geometry.superblock_pages;
+            if !once(victim.superblock, Superblock::Victim)
+                || victim.next == victim.end
+                || !(victim.next - first).is_multiple_of(geometry.row_pages)
+                || holds(first, victim.next)
+            {
+                return false;
+            }
+        }
+        found == self.state
     }
 }
