@@ -188,6 +188,19 @@ fn foreground_collection_runs_only_when_space_is_out() {
 }
 
 #[test]
+fn foreground_rounds_are_device_wide_at_the_share() {
+    let rounds = |device_wide_share| {
+        let mut ssd = device(&Params { gc_foreground_only: true, device_wide_share, ..small() });
+        churn(&mut ssd, 30_000);
+        (ssd.stats().gc_rounds_wide, ssd.stats().gc_rounds_single)
+    };
+    let ((none, all), (wide, single)) = (rounds(0.0), rounds(0.5));
+    assert!(none == 0 && all > 0, "{none} {all}");
+    assert!((0.3..0.7).contains(&(wide as f64 / (wide + single) as f64)), "{wide} {single}");
+    assert_eq!(rounds(1.0).1, 0);
+}
+
+#[test]
 fn partial_pages_trade_a_read_at_the_write_for_one_at_the_read() {
     let run = |partial_page_mapping| {
         let mut ssd = device(&Params { partial_page_mapping, ..small() });

@@ -101,6 +101,9 @@ impl Machine {
     fn program(&mut self, now: Nanos, pages: &[u32], of: Mechanism, unit_ns: Nanos) {
         while !self.ftl.has_room() {
             self.stats.gc_rounds_foreground += 1;
+            if self.params.gc_foreground_only {
+                self.gc_is_wide = self.scope.happens(self.params.device_wide_share);
+            }
             if self.gc_round(now) && self.params.gc_paced {
                 self.visits_owed += f64::from(self.geometry.dies);
             }

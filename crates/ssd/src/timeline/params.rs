@@ -107,7 +107,8 @@ pub struct Params {
     /// 0: never.
     #[serde(default)]
     pub wear_levelling_static_gap: u32,
-    /// Only foreground garbage collection: the host waits for each round.
+    /// Only foreground garbage collection: a round runs when a write finds no free superblock, as one burst or die by
+    /// die as [`Params::device_wide_share`] says.
     #[serde(default)]
     pub gc_foreground_only: bool,
     /// Writes part of a page without reading the rest. The page is then read in two pieces until it is rewritten or
