@@ -60,6 +60,11 @@ def test_reference_is_met(linnet, shared: Path) -> None:
     assert found["ks_log10pct"] < 0.05
 
 
+def test_the_tail_of_a_check_is_named_for_what_it_sums(linnet, shared: Path) -> None:
+    shown = linnet("ssd", "check", shared / "reference/mqsim/w2_mix7030_low.json").stdout
+    assert "our reads above the reference's p95" in shown, shown
+
+
 def test_parameter_files_are_printed_read_and_refused(linnet, workload: Path, tmp_path: Path) -> None:
     text = linnet("ssd", "params", "sata").stdout
     file = tmp_path / "mine.toml"

@@ -246,7 +246,7 @@ def check(
     table(f"{reference.name}: ratios of our figures to the reference's", ["", ""], flatten(shown))
     shares = [[name, percent(share)] for name, share in result.get("tail_shares", [])]
     if shares:
-        table("waits of the slowest hundredth of our reads", ["mechanism", "share"], shares)
+        table("waits of our reads above the reference's p95", ["mechanism", "share"], shares)
 
 
 def params(
