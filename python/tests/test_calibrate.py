@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from linnet import DeviceError
 from linnet import Error as LinnetError
-from linnet.calibration.calibrate import STEPS, calibrate, figure, read_params, with_layout
+from linnet.calibration.calibrate import STEPS, build, calibrate, figure, read_params, with_layout
 from linnet.calibration.iocost import SATURATION, Level, read_result
 from linnet.calibration.loadcurve import beneath, nearest, off
 
@@ -81,6 +81,27 @@ def test_a_held_key_is_not_moved_and_a_bound_is_told(known, tmp_path: Path) -> N
     assert found.at_bound["wbps"] == "program_ns"
     with pytest.raises(LinnetError, match="no such SSD parameter"):
         calibrate(measured, small(), {"dies": 4})
+
+
+def test_the_link_can_be_held(known, tmp_path: Path) -> None:
+    _, figures = known
+    measured = read_result(result_file(tmp_path / "held.json.gz", figures))
+    held = {step.field: small()[step.field] for step in STEPS if step.field != "channel_mb_per_s"}
+    found = calibrate(measured, small(), held)
+    assert {field: found.params[field] for field in held} == held
+
+
+def test_any_parameter_can_be_held(tmp_path: Path) -> None:
+    start = small()
+    off = {"gc_paced": True, "suspend_after_ns": 100_000, "page_type_read_ns": [40_000, 60_000]}
+    assert not start.keys() & off.keys()
+    fixed = off | {"gc_quantum_rows": 16, "dies_per_channel": 4}
+    assert with_layout(start, fixed).items() >= fixed.items()
+    build(with_layout(start, off), 0)
+    # What does not fit is refused, and not changed.
+    with pytest.raises(DeviceError, match="gc_quantum_rows = 100"):
+        build(with_layout(start, {"gc_quantum_rows": 100}), 0)
+    assert with_layout(start, {"dies_per_channel": 32})["gc_quantum_rows"] == 1
 
 
 @pytest.mark.slow

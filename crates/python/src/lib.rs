@@ -62,7 +62,7 @@ mod _native {
     #[pymodule_export]
     use crate::serve::PyServer;
     #[pymodule_export]
-    use crate::ssd::{PyDevice, PyDeviceRun, quantiles_ns, ssd_check};
+    use crate::ssd::{PyDevice, PyDeviceRun, quantiles_ns, ssd_check, ssd_parameters};
     #[pymodule_export]
     use crate::staging::PyStagingDrive;
     #[pymodule_export]

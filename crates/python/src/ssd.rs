@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linnet_ssd::queued::{QueuedSsd, Served};
-use linnet_ssd::{Cause, DeviceParams, Ssd, Tenant, run_tenants};
+use linnet_ssd::{Cause, DeviceParams, Params, Ssd, Tenant, run_tenants};
 use linnet_types::{Device, IoRecord, Nanos};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
@@ -281,6 +281,12 @@ pub fn ssd_check(py: Python<'_>, path: PathBuf) -> PyResult<String> {
     let (check, _) =
         py.detach(|| linnet_ssd::check(&path)).map_err(|error| errors::DeviceError::new_err(error.to_string()))?;
     serde_json::to_string(&check).map_err(|error| errors::DeviceError::new_err(error.to_string()))
+}
+
+/// The keys of a parameter file of the timeline engine, whether a preset has them or not.
+#[pyfunction]
+pub fn ssd_parameters() -> Vec<&'static str> {
+    Params::keys().to_vec()
 }
 
 /// Nearest-rank quantiles (shares 0 to 1) of latencies: the project's only definition.

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from linnet._native import Device, DeviceError, Trace
+from linnet._native import Device, DeviceError, Trace, ssd_parameters
 from linnet.calibration.iocost import Measured
 
 MIB = 1 << 20
@@ -119,9 +119,10 @@ def with_layout(params: Parameters, fixed: Mapping[str, Any]) -> Parameters:
 
     Raises :class:`linnet.DeviceError` for a key that does not exist.
     """
+    known = ssd_parameters()
     for key in fixed:
-        if key not in params or key == "model":
-            raise DeviceError(f"{key}: no such SSD parameter; known: {', '.join(k for k in params if k != 'model')}")
+        if key not in known:
+            raise DeviceError(f"{key}: no such SSD parameter; known: {', '.join(known)}")
     new = params | dict(fixed)
     row = ("channels", "dies_per_channel", "planes", "flash_page_bytes", "blocks_per_plane")
     for key in row:
@@ -133,7 +134,8 @@ def with_layout(params: Parameters, fixed: Mapping[str, Any]) -> Parameters:
         if "superblocks_per_erase" not in fixed:
             blocks = params["superblocks_per_erase"] * params["pages_per_block"] / new["pages_per_block"]
             new["superblocks_per_erase"] = max(1, round(blocks))
-        new["gc_quantum_rows"] = min(new["gc_quantum_rows"], new["pages_per_block"])
+        if "gc_quantum_rows" not in fixed:
+            new["gc_quantum_rows"] = min(new["gc_quantum_rows"], new["pages_per_block"])
     return new
 
 
@@ -299,6 +301,9 @@ def calibrate(
         before = params
         for step in steps:
             target = measured.figures[step.figure]
+            if step.only_short and step.figure not in figures:
+                # The parameter that answers for it first is held.
+                figures[step.figure] = figure(step.figure, params, seed)
             if step.only_short and figures[step.figure] > target * (1 - 2 * CLOSE):
                 continue
             params, figures[step.figure] = solve(step, params, target, seed)
