@@ -74,6 +74,19 @@ def test_label_and_fit_run_on_the_queued_engine(linnet, small_queued_drive: Path
     assert model.stat().st_size > 1000
 
 
+def test_a_run_meets_a_drive_in_long_use(linnet, small_queued_drive: Path, file: Path, tmp_path: Path) -> None:
+    run = ["ssd", "run", "--params", small_queued_drive, "-w", file]
+    first, again, other = (json.loads(linnet(*run, "--seed", seed, "--json").stdout) for seed in (1, 1, 2))
+    assert first["drive"]["gc_runs"] > 10
+    assert first["reads"] == again["reads"] != other["reads"]
+    refused = linnet(*run, "--share", 0.5)
+    assert refused.returncode == 1 and "device-wide share" in refused.stderr, refused.stderr
+    picture = tmp_path / "p.svg"
+    refused = linnet("ssd", "explain", "--params", small_queued_drive, "-w", file, "--picture", picture)
+    assert refused.returncode == 1 and "picture" in refused.stderr, refused.stderr
+    assert not picture.exists()
+
+
 def test_what_needs_foresight_is_refused(linnet, small_queued_drive: Path, file: Path) -> None:
     experiment = Experiment([load(ios=600)], Setup(preset=str(small_queued_drive)))
     assert experiment.array.engine == "queued"

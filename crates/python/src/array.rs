@@ -21,6 +21,7 @@ use crate::errors;
 use crate::model::PyModel;
 use crate::progress::Progress;
 use crate::setup::{Setup, write_mode};
+use crate::ssd::set_share;
 use crate::trace::PyTrace;
 
 const TIMELINES: &str = "timelines";
@@ -42,15 +43,7 @@ fn queued_capacity(params: &DeviceParams) -> u64 {
 /// The parameters of a preset or file, with another device-wide share if one is given.
 fn of_preset(name: &str, device_wide_share: Option<f64>) -> PyResult<DeviceParams> {
     let mut params = DeviceParams::find(name).map_err(errors::device)?;
-    match (&mut params, device_wide_share) {
-        (DeviceParams::Timelines(params), Some(share)) => params.device_wide_share = share,
-        (DeviceParams::Queued(_), Some(_)) => {
-            return Err(errors::DeviceError::new_err(format!(
-                "{name}: the queued model has no device-wide share; leave the share out"
-            )));
-        }
-        (_, None) => {}
-    }
+    set_share(&mut params, name, device_wide_share)?;
     Ok(params)
 }
 

@@ -27,17 +27,22 @@ const PROGRESS_EVERY: usize = 65_536;
 #[pyclass(name = "Device", module = "linnet", frozen)]
 pub struct PyDevice {
     params: DeviceParams,
-    /// None for the queued model, whose runs start with an empty drive.
-    ready: Option<Mutex<Ssd>>,
+    ready: Ready,
     seed: u64,
+}
+
+/// The drive before each run.
+enum Ready {
+    Timelines(Mutex<Ssd>),
+    Queued(Box<QueuedSsd>),
 }
 
 impl PyDevice {
     /// A copy of the preconditioned drive and its size.
     pub fn drive(&self) -> PyResult<Ssd> {
         match &self.ready {
-            Some(ready) => Ok(ready.lock().unwrap_or_else(PoisonError::into_inner).clone()),
-            None => Err(errors::DeviceError::new_err(
+            Ready::Timelines(ready) => Ok(ready.lock().unwrap_or_else(PoisonError::into_inner).clone()),
+            Ready::Queued(_) => Err(errors::DeviceError::new_err(
                 "this parameter file is of the queued model, whose answers are not known when a request is submitted; \
                  give one of model = \"timelines\"",
             )),
@@ -58,25 +63,26 @@ impl PyDevice {
         device_wide_share: Option<f64>,
         precondition: bool,
     ) -> PyResult<Self> {
-        let mut params = match (preset, params) {
-            (Some(name), None) => DeviceParams::find(name).map_err(errors::device)?,
-            (None, Some(path)) => DeviceParams::read(&path).map_err(errors::device)?,
+        let (mut params, name) = match (preset, params) {
+            (Some(name), None) => (DeviceParams::find(name).map_err(errors::device)?, name.to_owned()),
+            (None, Some(path)) => (DeviceParams::read(&path).map_err(errors::device)?, path.display().to_string()),
             _ => return Err(PyValueError::new_err("give a preset or a parameter file")),
         };
-        if let (DeviceParams::Timelines(params), Some(share)) = (&mut params, device_wide_share) {
-            params.device_wide_share = share;
-        }
+        set_share(&mut params, &name, device_wide_share)?;
         let ready = match &params {
             DeviceParams::Timelines(params) => {
                 let mut device = Ssd::new(params, seed).map_err(errors::device)?;
                 if precondition {
                     py.detach(|| device.precondition());
                 }
-                Some(Mutex::new(device))
+                Ready::Timelines(Mutex::new(device))
             }
             DeviceParams::Queued(params) => {
-                QueuedSsd::new(params).map_err(errors::device)?;
-                None
+                let mut device = QueuedSsd::new(params).map_err(errors::device)?;
+                if precondition {
+                    py.detach(|| device.precondition(seed));
+                }
+                Ready::Queued(Box::new(device))
             }
         };
         Ok(PyDevice { params, ready, seed })
@@ -86,7 +92,8 @@ impl PyDevice {
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let device = py.detach(|| Ssd::load(&path)).map_err(errors::device)?;
-        Ok(PyDevice { params: DeviceParams::Timelines(device.params()), ready: Some(Mutex::new(device)), seed: 0 })
+        let params = DeviceParams::Timelines(device.params());
+        Ok(PyDevice { params, ready: Ready::Timelines(Mutex::new(device)), seed: 0 })
     }
 
     /// Saves the preconditioned drive; the file appears complete or not at all.
@@ -103,11 +110,10 @@ impl PyDevice {
     /// Capacity in bytes as the host sees it.
     #[getter]
     fn capacity_bytes(&self) -> u64 {
-        match &self.params {
-            DeviceParams::Timelines(_) => {
-                self.ready.as_ref().map_or(0, |d| d.lock().unwrap_or_else(PoisonError::into_inner).capacity_bytes())
-            }
-            DeviceParams::Queued(params) => params.capacity_bytes(),
+        match (&self.params, &self.ready) {
+            (DeviceParams::Queued(params), _) => params.capacity_bytes(),
+            (_, Ready::Timelines(ready)) => ready.lock().unwrap_or_else(PoisonError::into_inner).capacity_bytes(),
+            (_, Ready::Queued(_)) => 0,
         }
     }
 
@@ -121,13 +127,15 @@ impl PyDevice {
     fn unloaded_read_ns(&self, size_bytes: u32) -> u64 {
         match (&self.params, &self.ready) {
             (DeviceParams::Queued(params), _) => params.unloaded_read_ns(size_bytes),
-            (_, Some(ready)) => ready.lock().unwrap_or_else(PoisonError::into_inner).unloaded_read_ns(size_bytes),
-            (_, None) => 0,
+            (_, Ready::Timelines(ready)) => {
+                ready.lock().unwrap_or_else(PoisonError::into_inner).unloaded_read_ns(size_bytes)
+            }
+            (_, Ready::Queued(_)) => 0,
         }
     }
 
     /// Runs traces on one copy of the drive, each a stream (a tenant). `timeline` keeps that many intervals of each die
-    /// and channel for a picture. `progress(I/Os done)` may return False to stop.
+    /// and channel for a picture, which only the timeline engine can. `progress(I/Os done)` may return False to stop.
     #[pyo3(signature = (streams, timeline = 0, progress = None))]
     fn run(
         &self,
@@ -139,9 +147,16 @@ impl PyDevice {
         let records: Vec<Arc<Vec<IoRecord>>> = streams.iter().map(|trace| trace.records.clone()).collect();
         let merged = merge(&records);
         let mut progress = Progress::new(progress);
-        let params = &self.params;
-        let mut device = if self.ready.is_some() { Some(self.drive()?) } else { None };
-        let run = py.detach(|| match (&mut device, params) {
+        if timeline > 0 && matches!(self.ready, Ready::Queued(_)) {
+            return Err(errors::DeviceError::new_err(
+                "the queued model does not record what its dies and channels do; a picture needs model = \"timelines\"",
+            ));
+        }
+        let mut device = match &self.ready {
+            Ready::Timelines(_) => Some(self.drive()?),
+            Ready::Queued(_) => None,
+        };
+        let run = py.detach(|| match (&mut device, &self.ready) {
             (Some(device), _) => {
                 device.record_timeline(timeline);
                 let mut answers = Vec::with_capacity(merged.len());
@@ -154,8 +169,8 @@ impl PyDevice {
                 }
                 Some((answers, stats(device)))
             }
-            (None, DeviceParams::Queued(params)) => {
-                let mut queued = QueuedSsd::new(params).ok()?;
+            (None, Ready::Queued(ready)) => {
+                let mut queued = ready.as_ref().clone();
                 let mut answers = vec![(None, Cause::default()); merged.len()];
                 let mut keep = |one: Served| answers[one.token as usize] = (Some(one.latency_ns), one.cause);
                 for (n, (_, record)) in merged.iter().enumerate() {
@@ -169,7 +184,7 @@ impl PyDevice {
                 let found = queued.stats();
                 Some((answers, vec![("waf", found.waf()), ("gc_runs", found.gc_runs as f64)]))
             }
-            (None, DeviceParams::Timelines(_)) => None,
+            (None, Ready::Timelines(_)) => None,
         });
         let Some((answers, stats)) = run else {
             return Err(progress.error(PyKeyboardInterrupt::new_err("the run was stopped")));
@@ -205,7 +220,7 @@ impl PyDevice {
     fn overwritten(&self, py: Python<'_>, ios: usize, seed: u64) -> PyResult<PyDevice> {
         let mut device = self.drive()?;
         py.detach(|| device.overwrite(ios as u64, seed));
-        Ok(PyDevice { params: self.params.clone(), ready: Some(Mutex::new(device)), seed: self.seed })
+        Ok(PyDevice { params: self.params.clone(), ready: Ready::Timelines(Mutex::new(device)), seed: self.seed })
     }
 
     /// Runs threads of 4 KiB requests at random offsets that share a copy of the drive. A tenant is (I/Os per second,
@@ -239,6 +254,20 @@ impl PyDevice {
     fn __repr__(&self) -> String {
         format!("Device(capacity_bytes={})", self.capacity_bytes())
     }
+}
+
+/// Sets another device-wide share if one is given; `name` is that of the preset or file.
+pub fn set_share(params: &mut DeviceParams, name: &str, device_wide_share: Option<f64>) -> PyResult<()> {
+    match (params, device_wide_share) {
+        (DeviceParams::Timelines(params), Some(share)) => params.device_wide_share = share,
+        (DeviceParams::Queued(_), Some(_)) => {
+            return Err(errors::DeviceError::new_err(format!(
+                "{name}: the queued model has no device-wide share; leave the share out"
+            )));
+        }
+        (_, None) => {}
+    }
+    Ok(())
 }
 
 /// Latencies of reads and of writes, ns.
