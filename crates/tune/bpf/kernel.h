@@ -123,8 +123,8 @@ struct readahead_control {
 	struct file_ra_state *ra;
 } RELOCATED;
 
-/* f_mode and f_flags: the owner gave advice, or reads past the page cache. src/openfile.rs has the same. */
-enum { MODE_RANDOM = 0x1000, MODE_NOREUSE = 0x800000, FLAG_DIRECT = 040000 };
+/* f_mode: the owner gave advice. src/openfile.rs has the same. */
+enum { MODE_RANDOM = 0x1000, MODE_NOREUSE = 0x800000 };
 enum { VM_FAULT_NOPAGE = 0x100 };
 
 struct kiocb {

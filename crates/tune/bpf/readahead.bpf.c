@@ -90,6 +90,8 @@ const volatile u32 only_dev = 0;
 const volatile u32 page_shift = 12;
 /* 1 where mm_filemap_get_pages gives the page after the last (6.12 and some before 6.14). */
 const volatile u32 last_is_end = 0;
+/* O_DIRECT of the architecture. */
+const volatile u32 flag_direct = 0;
 
 /* The note of a thread and a file has these upper 32 bits, and the lowest ones say where it is. */
 ALWAYS_INLINE u64 note_of(u64 inode, u32 dev, const struct task_struct *task)
@@ -306,7 +308,7 @@ ALWAYS_INLINE int note_reader(struct inode *inode, struct file_ra_state *state)
 		return 0;
 	probe_read(&mode, sizeof(mode), file + OFFSET(struct file, f_mode));
 	probe_read(&flags, sizeof(flags), file + OFFSET(struct file, f_flags));
-	if ((mode & (MODE_RANDOM | MODE_NOREUSE)) || (flags & FLAG_DIRECT))
+	if ((mode & (MODE_RANDOM | MODE_NOREUSE)) || (flags & flag_direct))
 		reader = ADVISED;
 	else if (state->ra_pages > inode->i_sb->s_bdi->ra_pages)
 		reader = state->ra_pages;

@@ -18,7 +18,8 @@ use crate::mounts::{Dev, mounts};
 pub(crate) const MODE_RANDOM: u32 = 0x1000;
 /// f_mode: the owner advised NOREUSE (from 6.3 on).
 const MODE_NOREUSE: u32 = 0x0080_0000;
-const FLAG_DIRECT: u32 = 0o40_000;
+/// f_flags: reads go past the page cache. The number is the architecture's: 64-bit ARM has another one than x86.
+pub(crate) const FLAG_DIRECT: u32 = OFlags::DIRECT.bits();
 
 /// A file, as the kernel numbers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -243,6 +244,21 @@ mod tests {
         assert_eq!(d.advice_of_owner(128, 128, &journal), None, "it is ours");
         assert_eq!(Descriptor { value_kib: 512, ..d.clone() }.advice_of_owner(256, 128, &journal), sequential);
         assert_eq!(Descriptor { fd: 4, ..d }.advice_of_owner(128, 128, &journal), sequential, "another descriptor");
+    }
+
+    #[test]
+    fn the_kernel_s_own_flags_show_o_direct() {
+        // Each architecture has a number of its own for it.
+        let exe = std::env::current_exe().expect("our own program");
+        let direct = match open(&exe, OFlags::RDONLY | OFlags::DIRECT, Mode::empty()) {
+            Ok(direct) => direct,
+            Err(error) => return eprintln!("skipped: {} cannot be opened with O_DIRECT: {error}", exe.display()),
+        };
+        let flags = rustix::fs::fcntl_getfl(&direct).expect("its flags").bits();
+        assert!(Descriptor { flags, ..descriptor() }.advice(128, false).is_some_and(|why| why.contains("O_DIRECT")));
+        let plain = open(&exe, OFlags::RDONLY, Mode::empty()).expect("open");
+        let flags = rustix::fs::fcntl_getfl(&plain).expect("its flags").bits();
+        assert_eq!(Descriptor { flags, ..descriptor() }.advice(128, false), None);
     }
 
     #[test]

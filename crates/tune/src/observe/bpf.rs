@@ -20,7 +20,7 @@ use crate::mounts::Dev;
 use crate::nfs::rpc::Rpcs;
 use crate::observe::cell::{Cell, Counts};
 use crate::observe::{Observer, Reader, Sample, Sight};
-use crate::openfile::{Descriptor, FileId};
+use crate::openfile::{Descriptor, FLAG_DIRECT, FileId};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/readahead.bpf.o"));
 
@@ -161,6 +161,7 @@ fn load(only: Option<Dev>, last_is_end: bool, btf: &Btf) -> Result<Ebpf> {
         .override_global("only_dev", &only, true)
         .override_global("last_is_end", &last_is_end, true)
         .override_global("page_shift", &page_shift, true)
+        .override_global("flag_direct", &FLAG_DIRECT, true)
         .load(OBJECT)
         .map_err(|error| {
             refused(format!("the BPF object cannot be loaded ({}); it needs root and BPF", causes(&error)))
