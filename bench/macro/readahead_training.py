@@ -30,8 +30,8 @@ SEED = 0
 class Watch:
     """Both observers, at the same time, for as long as one run takes."""
 
-    def __init__(self, device: str, events: Pipe, kib: int) -> None:
-        self.device, self.events, self.kib = device, events, kib
+    def __init__(self, root: Path, events: Pipe, kib: int) -> None:
+        self.root, self.events, self.kib = root, events, kib
         self.ready = threading.Event()
         self.windows: list[list[int]] = []
         self.rows: list[list[float]] = []
@@ -40,7 +40,7 @@ class Watch:
     def run(self) -> None:
         """Look four times a second; every fourth time KML's window closes."""
         # The observer belongs to the thread that makes it.
-        observer = _native.TuneObserver(self.device)
+        observer = _native.TuneObserver(self.root)
         self.ready.set()
         looks: int = 0
         pending: list[Indices] = []
@@ -117,7 +117,7 @@ def train(bed: Bed, database: Database, place: Path, values_kib: Sequence[int], 
 def watched(bed: Bed, database: Database, workload: str, kib: int, seconds: int) -> tuple[Run, list[list[float]]]:
     """One run with both observers."""
     with pipe(bed.dev) as events:
-        watch = Watch(bed.device, events, kib)
+        watch = Watch(bed.root, events, kib)
         thread = threading.Thread(target=watch.run)
         thread.start()
         watch.ready.wait(30)

@@ -49,6 +49,21 @@ def reset(path: Path) -> None:
 
 
 @contextlib.contextmanager
+def file_system(kind: str, log: Path) -> Iterator[Path]:
+    """A small file system of this kind, mounted until the block ends."""
+    image, place = log.with_suffix(".image"), log.with_suffix(".mount")
+    place.mkdir()
+    with image.open("wb") as file:
+        file.truncate(128 << 20)
+    subprocess.run([f"mkfs.{kind}", "-q", str(image)], check=True, capture_output=True)
+    subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+
+
+@contextlib.contextmanager
 def running(bed: Bed, words: list[str]) -> Iterator[subprocess.Popen[str]]:
     """A process in the bed's groups, until the block ends."""
     process = bed.start(words)

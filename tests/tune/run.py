@@ -23,8 +23,9 @@ from pathlib import Path
 import advice
 import calibrate
 import ends
+import observer
 from bed import LINNET, NVME, Bed, missing, tuner
-from helpers import events, reader, reset, script, settled, values, wait
+from helpers import events, file_system, reader, reset, script, settled, values, wait
 from linnet import _native
 
 SKIPPED = 77
@@ -278,19 +279,11 @@ def open_files_of_btrfs_are_found(bed: Bed, data: Path, log: Path) -> None:
     if not shutil.which("mkfs.btrfs"):
         print("no mkfs.btrfs: open_files_of_btrfs_are_found tests nothing")
         return
-    image, place = log.with_suffix(".image"), log.with_suffix(".mount")
-    place.mkdir()
-    with image.open("wb") as file:
-        file.truncate(128 << 20)
-    subprocess.run(["mkfs.btrfs", "-q", str(image)], check=True, capture_output=True)
-    subprocess.run(["mount", "-o", "loop", str(image), str(place)], check=True)
-    try:
+    with file_system("btrfs", log) as place:
         (place / "inner").mkdir()
         assert _native.TuneDevice(str(place / "inner")).target == str(place)
         with (place / "data").open("wb"):
             assert len(values(place / "data", os.getpid())) == 1
-    finally:
-        subprocess.run(["umount", str(place)], check=True)
 
 
 CASES = [
@@ -313,6 +306,7 @@ CASES = [
     seldom_read_files_follow_their_group,
     more_open_files_than_the_tuner_may_hold,
     open_files_of_btrfs_are_found,
+    observer.sees_one_file_system_of_a_device,
     calibrate.refuses_what_it_cannot_do,
     calibrate.leaves_nothing_when_interrupted,
     calibrate.a_model_decides_where_the_rule_would_not,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a sweep over readahead values needs: the observer, its features, and a device whose value comes back.
 
+use std::path::PathBuf;
+
 use linnet_tune::bdi::{self, Bdi};
 use linnet_tune::device::{Device, Rivals};
 use linnet_tune::feature::{Features, NAMES};
@@ -9,7 +11,7 @@ use linnet_tune::journal::{Journal, Lock};
 use linnet_tune::observe::{self, Counts, NUMBERS, Observer};
 use linnet_tune::openfile::FileId;
 use linnet_tune::rule::{DEFAULT_KIB, Decider, LADDER_KIB, Rule};
-use linnet_tune::tuner::{Options, only_dev};
+use linnet_tune::tuner::Options;
 use linnet_tune::{Error, recover};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
@@ -52,12 +54,12 @@ pub struct PyTuneObserver(Box<dyn Observer>);
 
 #[pymethods]
 impl PyTuneObserver {
-    /// Observes the files of one device or mount. Fails where it cannot see which pages are asked for.
+    /// Observes the file system that a file or directory is on, and no other one of its device: files of two may have the
+    /// same inode number. Fails where it cannot see which pages are asked for.
     #[new]
-    fn new(device: String) -> PyResult<PyTuneObserver> {
-        let host = Host::default();
-        let options = Options { device: Some(device), ..Options::default() };
-        let observer = only_dev(&host, &options).and_then(|only| observe::best(&host, only)).map_err(refused)?;
+    fn new(path: PathBuf) -> PyResult<PyTuneObserver> {
+        let on = FileId::at(&path).map_err(refused)?;
+        let observer = observe::best(&Host::default(), Some(on.dev)).map_err(refused)?;
         if !observer.sight().demands {
             return Err(refused(Error::Observer { what: observer.sight().limits.join("; ") }));
         }

@@ -142,7 +142,7 @@ def measure(
         stack.callback(target.restore)
         fd = stack.enter_context(scratch(place, file_bytes, bars.stage("scratch file, MiB", file_bytes // MIB)))
         group = stack.enter_context(memory.group(memory_bytes))
-        observer = _native.TuneObserver(target.target)
+        observer = _native.TuneObserver(f"/proc/self/fd/{fd}")
         bench = Bench(target, observer, fd, group)
         tell = bars.stage("runs", rounds * len(patterns) * len(values))
         return sweep(bench, patterns, values, rounds, seconds, seed, tell)

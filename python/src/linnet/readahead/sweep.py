@@ -132,13 +132,13 @@ def scratch(directory: Path, size_bytes: int, tell: Callable[[int], None]) -> It
 
 
 def total(samples: Sequence[Sample], inode: int) -> Counts | None:
-    """Counters of one file, all control groups together; None where nothing was read."""
+    """Counters of one file of the observer's file system, all control groups together; None where nothing was read."""
     found = [counts for number, _, counts in samples if number == inode]
     return np.asarray(found, dtype=np.uint64).sum(axis=0, dtype=np.uint64) if found else None
 
 
 class Bench:
-    """One device, its scratch file and the observer; runs one pattern at one value at a time."""
+    """One device, its scratch file and the observer of its file system; runs one pattern at one value at a time."""
 
     def __init__(self, device: _native.TuneDevice, observer: _native.TuneObserver, fd: int, group: Path) -> None:
         self.device = device
