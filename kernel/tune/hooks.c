@@ -69,13 +69,21 @@ out:
 	rcu_read_unlock();
 }
 
+/* Past its end nothing of a file is demanded: a reader that asks for a megabyte of a small file is no long read. */
+static u64 pages_of(const struct inode *inode)
+{
+	return ((u64)i_size_read(inode) + PAGE_SIZE - 1) >> PAGE_SHIFT;
+}
+
 static void probe_get_pages(void *data, struct address_space *mapping, pgoff_t index, pgoff_t last)
 {
+	u64 end;
+
 	if (last == index && !READ_ONCE(last_is_included))
 		WRITE_ONCE(last_is_included, true);
-	last += READ_ONCE(last_is_included);
-	if (last > index)
-		observe(mapping->host, EVENT_READ, index, last);
+	end = min((u64)last + READ_ONCE(last_is_included), pages_of(mapping->host));
+	if (end > index)
+		observe(mapping->host, EVENT_READ, index, end);
 }
 
 static void probe_map_pages(void *data, struct address_space *mapping, pgoff_t start, pgoff_t last)
@@ -98,14 +106,13 @@ static int enter_read(struct kprobe *probe, struct pt_regs *regs)
 	const struct kiocb *iocb = (const struct kiocb *)regs_get_kernel_argument(regs, 0);
 	u64 bytes = iov_iter_count((const struct iov_iter *)regs_get_kernel_argument(regs, 1));
 	struct inode *inode = iocb->ki_filp->f_mapping->host;
-	u64 from = (u64)iocb->ki_pos, size = (u64)i_size_read(inode);
+	u64 from = (u64)iocb->ki_pos, end;
 
-	/* Past the end nothing is demanded: a reader that asks for a megabyte of a small file is no long read. */
-	if (from >= size || (iocb->ki_flags & IOCB_DIRECT))
+	if (bytes == 0 || from >= (u64)i_size_read(inode) || (iocb->ki_flags & IOCB_DIRECT))
 		return 0;
-	bytes = min(bytes, size - from);
-	if (bytes > 0)
-		observe(inode, EVENT_READ, from >> PAGE_SHIFT, (from + bytes + PAGE_SIZE - 1) >> PAGE_SHIFT);
+	end = min((from + bytes + PAGE_SIZE - 1) >> PAGE_SHIFT, pages_of(inode));
+	if (end > from >> PAGE_SHIFT)
+		observe(inode, EVENT_READ, from >> PAGE_SHIFT, end);
 	return 0;
 }
 

@@ -4,15 +4,29 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
+import numpy as np
 from bed import Bed
 from helpers import file_system, reset
 from linnet import _native
-from linnet.readahead.sweep import total
+from linnet.readahead.sweep import ADDED, total
 
 PAGES = 1
 """Place of the pages demanded in the counters (crates/tune/src/observe/cell.rs)."""
+
+
+def small_files(place: Path, count: int, size_bytes: int) -> list[Path]:
+    """New files, not in memory."""
+    place.mkdir()
+    files = [place / str(number) for number in range(count)]
+    for file in files:
+        file.write_bytes(os.urandom(size_bytes))
+    os.sync()
+    for file in files:
+        reset(file)
+    return files
 
 
 def read_once(file: Path, size_bytes: int) -> None:
@@ -20,6 +34,24 @@ def read_once(file: Path, size_bytes: int) -> None:
     fd = os.open(file, os.O_RDONLY)
     os.read(fd, size_bytes)
     os.close(fd)
+
+
+def nothing_is_demanded_past_the_end(bed: Bed, data: Path, log: Path) -> None:
+    """Two hundred files of one page and a half, read with a buffer of a megabyte, are no scan."""
+    place = bed.root / "small"
+    files = small_files(place, 200, 6000)
+    try:
+        observer = _native.TuneObserver(place)
+        for file in files:
+            read_once(file, 1 << 20)
+        inodes = {file.stat().st_ino for file in files}
+        found = [counts for inode, _, counts in observer.look() if inode in inodes]
+    finally:
+        shutil.rmtree(place)
+    counts = np.asarray(found, dtype=np.uint64).sum(axis=0, dtype=np.uint64)
+    assert (counts[0], counts[PAGES], counts[ADDED]) == (200, 400, 400), counts
+    _, kib = _native.tune_features(counts[None, :])
+    assert kib[0] == 8, "each is a jump, and short"
 
 
 def sees_one_file_system_of_a_device(bed: Bed, data: Path, log: Path) -> None:

@@ -306,6 +306,7 @@ CASES = [
     seldom_read_files_follow_their_group,
     more_open_files_than_the_tuner_may_hold,
     open_files_of_btrfs_are_found,
+    observer.nothing_is_demanded_past_the_end,
     observer.sees_one_file_system_of_a_device,
     calibrate.refuses_what_it_cannot_do,
     calibrate.leaves_nothing_when_interrupted,

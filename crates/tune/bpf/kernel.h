@@ -127,9 +127,13 @@ struct readahead_control {
 enum { MODE_RANDOM = 0x1000, MODE_NOREUSE = 0x800000 };
 enum { VM_FAULT_NOPAGE = 0x100 };
 
+/* ki_flags: the read is one with O_DIRECT. */
+enum { CALL_DIRECT = 1 << 17 };
+
 struct kiocb {
 	struct file *ki_filp;
 	s64 ki_pos;
+	int ki_flags;
 } RELOCATED;
 
 struct iov_iter {

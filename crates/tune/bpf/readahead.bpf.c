@@ -164,13 +164,22 @@ ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode)
 	return 0;
 }
 
-/* read() demands pages [index, end). */
+/*
+ * read() demands pages [index, end), of which the first is in the file. Past its end nothing of a file is demanded: a
+ * reader that asks for a megabyte of a small file is no long read.
+ */
 ALWAYS_INLINE int read_demands(struct inode *inode, u64 index, u64 end)
 {
 	struct linnet_reads *cell = cell_of(inode);
+	u64 pages;
 
 	if (!cell)
 		return 0;
+	if (end > index + 1) {
+		pages = ((u64)inode->i_size + (1ull << page_shift) - 1) >> page_shift;
+		if (end > pages)
+			end = pages > index ? pages : index + 1;
+	}
 	linnet_reads_read(cell, index, end);
 	cell->process = current_task()->tgid;
 	return 0;
@@ -192,12 +201,13 @@ int read_function(u64 *ctx)
 {
 	struct kiocb *call = (void *)ctx[0];
 	struct iov_iter *into = (void *)ctx[1];
+	struct inode *inode = call->ki_filp->f_mapping->host;
 	u64 from = call->ki_pos, bytes = into->count;
 
-	if (!bytes)
+	/* With O_DIRECT it comes for what was not read past the page cache: the end of a file, or what is in memory. */
+	if (!bytes || from >= (u64)inode->i_size || call->ki_flags & CALL_DIRECT)
 		return 0;
-	return read_demands(call->ki_filp->f_mapping->host, from >> page_shift,
-			    (from + bytes + (1ull << page_shift) - 1) >> page_shift);
+	return read_demands(inode, from >> page_shift, (from + bytes + (1ull << page_shift) - 1) >> page_shift);
 }
 
 /* A fault found its page in memory, and [start, end) was mapped. */

@@ -164,6 +164,34 @@ static void readers_with_advice_are_not_counted(unsigned int has_demands)
 	stub_close(plain);
 }
 
+/* A buffer of a megabyte for a file of one page asks for one page; at its end it asks for none. */
+static void nothing_is_demanded_past_the_end(unsigned int has_demands)
+{
+	struct linnet_counts sum = { 0 };
+	struct tune_file *file;
+	struct stub_file data;
+	struct file *open;
+
+	stub_has_demands = has_demands;
+	stub_file_init(&data, 15, 1);
+	data.inode.size -= 1000;
+	open = stub_open_file(&data, "short");
+	CHECK(stub_init() == 0);
+	stub_read(open, 0, 256);
+	stub_read(open, 1, 256);
+	rcu_read_lock();
+	file = tune_file_of(&data.inode, false);
+	CHECK(file);
+	for (unsigned int s = 0; s < TUNE_SHARDS; s++) {
+		sum.accesses += file->shards[s].reads.counts.accesses;
+		sum.pages += file->shards[s].reads.counts.pages;
+	}
+	rcu_read_unlock();
+	CHECK(sum.accesses == 1 && sum.pages == 1);
+	stub_exit();
+	stub_close(open);
+}
+
 static void a_model_decides_and_learns(unsigned int unused_number)
 {
 	static const struct kernel_param unused;
@@ -561,6 +589,8 @@ int main(int argc, char **argv)
 	apart(values_follow, false, sum); /* a kernel without the tracepoints for demands */
 	apart(readers_with_advice_are_not_counted, true, sum);
 	apart(readers_with_advice_are_not_counted, false, sum);
+	apart(nothing_is_demanded_past_the_end, true, sum);
+	apart(nothing_is_demanded_past_the_end, false, sum);
 	apart(a_model_decides_and_learns, 0, sum);
 	for (unsigned int one_in = 1; one_in < 8; one_in++)
 		apart(memory_may_fail, one_in, sum);
