@@ -2,10 +2,11 @@
 //! From proposals for files to the values of their descriptors.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::advised::Advised;
 use crate::bdi::{Bdi, of_files};
+use crate::clock::processor_time;
 use crate::error::Result;
 use crate::event::Event;
 use crate::govern::{Proposal, WINDOW};
@@ -47,7 +48,7 @@ pub(crate) struct Files {
     refreshed: Duration,
     /// The last look at files whose true value was not known.
     learned: Duration,
-    /// How long the last look took.
+    /// Processor time of the last look.
     took: Duration,
     resumed: bool,
     /// What a device's knob makes of values that it does not take.
@@ -235,7 +236,7 @@ impl Files {
         }
         self.refreshed = now;
         self.resumed = false;
-        let begun = Instant::now();
+        let begun = processor_time();
         let learns = now >= self.learned + REFRESH.max(self.took * REFRESH_SHARE);
         if learns {
             self.learned = now;
@@ -302,7 +303,7 @@ impl Files {
             }
         }
         events.extend(news.into_iter().map(|(knob, why)| Event::note("skip", knob, why)));
-        self.took = begun.elapsed();
+        self.took = processor_time() - begun;
         Ok(events)
     }
 }

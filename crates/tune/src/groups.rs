@@ -132,7 +132,7 @@ impl Groups {
         found
     }
 
-    /// Setting files took so long.
+    /// Setting files took so much processor time.
     pub(crate) fn note_took(&mut self, now: Duration, took: Duration) {
         self.follow_from = self.follow_from.max(now + took * SHARE);
     }

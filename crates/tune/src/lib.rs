@@ -7,6 +7,7 @@
 pub mod advised;
 mod apply;
 pub mod bdi;
+mod clock;
 pub mod device;
 mod devices;
 pub mod doctor;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::advised::{Advised, forbids, put_back};
 use crate::apply::{Files, Key};
 use crate::bdi::{self, Bdi, Kind};
+use crate::clock::processor_time;
 use crate::device::Rivals;
 use crate::devices::{Devices, Moves};
 use crate::error::Result;
@@ -249,7 +250,7 @@ impl<'a> Tuner<'a> {
                 return Ok(false);
             }
             std::thread::sleep(pause);
-            let (now, looked) = (self.began.elapsed(), Instant::now());
+            let (now, looked) = (self.began.elapsed(), processor_time());
             let samples = self.observer.look()?;
             let mut events = self.tick(now, &samples)?;
             events.extend(self.lost(LOST_TIMES));
@@ -262,11 +263,11 @@ impl<'a> Tuner<'a> {
             if self.options.once && (acted && now >= WINDOW || now >= self.options.once_for) {
                 return Ok(true);
             }
-            pause = self.pause(looked.elapsed());
+            pause = self.pause(processor_time() - looked);
         }
     }
 
-    /// The time until the next look, after one that took so long.
+    /// The time until the next look, after one that took so much processor time.
     fn pause(&self, took: Duration) -> Duration {
         let tick = self.options.tick;
         if self.is_undecided { TICK_UNDECIDED.max(took * UNDECIDED_SHARE).min(tick) } else { tick }
@@ -333,11 +334,11 @@ impl<'a> Tuner<'a> {
         proposals.extend(self.groups.turn(look, &mut self.tracks, &own));
         if self.options.scope != Scope::Devices {
             let following = self.groups.follow(look, &mut self.tracks, &own);
-            let (begun, any) = (Instant::now(), !following.is_empty());
+            let (begun, any) = (processor_time(), !following.is_empty());
             proposals.extend(following);
             events.extend(self.set_files(now, proposals, advised)?);
             if any {
-                self.groups.note_took(now, begun.elapsed());
+                self.groups.note_took(now, processor_time() - begun);
             }
         } else {
             for (_, key, proposal) in proposals {

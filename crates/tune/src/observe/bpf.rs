@@ -15,6 +15,7 @@ use aya::programs::{BtfTracePoint, FEntry, FExit, Iter};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
 use crate::advised::{Advised, MapAdvice};
+use crate::clock::processor_time;
 use crate::error::{Error, Result};
 use crate::mounts::Dev;
 use crate::nfs::rpc::Rpcs;
@@ -452,20 +453,15 @@ pub struct EventCost {
 
 /// Processor time of this thread for a read, in nanoseconds: what others run between counts for nothing.
 fn read_ns(file: &std::fs::File, reads: u32) -> Result<f64> {
-    use rustix::time::{ClockId, clock_gettime};
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-    };
     let mut byte = [0; 1];
-    let begun = now();
+    let begun = processor_time();
     for i in 0..reads {
         // Two pages far apart: a repeat of the same page would be the cheapest case.
         let at = u64::from(i % 2) * 65_536;
         file.read_exact_at(&mut byte, at)
             .map_err(|error| refused(format!("a file of our own program cannot be read: {error}")))?;
     }
-    Ok((now() - begun) / f64::from(reads))
+    Ok((processor_time() - begun).as_nanos() as f64 / f64::from(reads))
 }
 
 /// The largest file that our process has mapped: the program, or a library of an interpreter that is small itself.
