@@ -7,15 +7,35 @@
  * two values that differ. With class counts l on the left and r on the right, the impurity is lowest where sum(l^2) /
  * rows left + sum(r^2) / rows right is highest. Like scikit-learn, a node that is not pure is split even if the split
  * gains nothing: two such splits together may gain much, as for an exclusive or.
+ *
+ * The tree grows best-first: of all leaves, the one whose split gains most is split next. So a limit on nodes leaves out
+ * the splits that gain least, wherever they are. Without that limit, the order in which leaves are split does not matter.
  */
 #include "tree.h"
 
-/* A node that has not been created yet. */
-struct segment {
+/*
+ * What a split gains: the sum above, less sum(n^2) / rows of the node before it. Below the number of rows, as a whole
+ * number and a fraction: the products of two gains as plain fractions would exceed 128 bits.
+ */
+struct gain {
+	uint64_t whole;       /* below 2^20 */
+	uint64_t rest;        /* below the denominator */
+	uint64_t denominator; /* below 2^59; 0 for no split */
+};
+
+/* A node of the tree while it grows; its rows are order[begin] to order[end - 1]. */
+struct growing {
+	struct gain gain; /* of its best split */
+	struct linnet_tree_node node;
 	uint32_t begin;
 	uint32_t end;
-	uint32_t parent; /* UINT32_MAX, or the node whose right child this is */
 	uint32_t depth;
+	uint32_t left; /* number of its left child, which the right one follows; 0 for a leaf */
+	/* Its best split: feature, rows on the left, threshold. */
+	uint32_t feature;
+	uint32_t rows;
+	uint32_t word;
+	uint32_t place; /* once it has grown: nodes from here down, then its place in pre-order */
 };
 
 struct cart {
@@ -26,7 +46,7 @@ struct cart {
 	uint32_t *order;
 	uint32_t *left;  /* rows of each class left of a split */
 	uint32_t *right;
-	struct segment *waiting;
+	struct growing *nodes;
 };
 
 struct split {
@@ -37,9 +57,15 @@ struct split {
 	uint64_t denominator;     /* below 2^40; 0 for no split */
 };
 
+/* The most nodes that this many rows can make: each leaf has a row. */
+static uint32_t nodes_of(uint32_t rows)
+{
+	return rows > LINNET_TREE_NODES_MAX / 2 ? LINNET_TREE_NODES_MAX : 2 * rows;
+}
+
 size_t linnet_cart_size(uint32_t rows)
 {
-	return sizeof(struct segment) * (LINNET_TREE_DEPTH_MAX + 1) +
+	return sizeof(struct growing) * nodes_of(rows) +
 	       sizeof(uint32_t) * ((size_t)rows + 2 * LINNET_TREE_CLASSES_MAX);
 }
 
@@ -136,21 +162,51 @@ static int better(const struct split *split, const struct split *best)
 	       split->numerator * best->denominator > best->numerator * split->denominator;
 }
 
-static void count(const struct cart *cart, const struct segment *s, uint32_t *counts)
+/* What a split of n rows gains, with the sum of the squares of their classes. */
+static struct gain gain_of(const struct split *split, uint32_t n, uint64_t together)
+{
+	linnet_uint128 numerator = split->numerator * n - (linnet_uint128)together * split->denominator;
+	struct gain gain = { .denominator = split->denominator * n };
+
+	/* A division, of which a kernel has none for 128 bits. */
+	for (int bit = 19; bit >= 0; bit--) {
+		linnet_uint128 part = (linnet_uint128)gain.denominator << bit;
+
+		if (numerator >= part) {
+			numerator -= part;
+			gain.whole |= (uint64_t)1 << bit;
+		}
+	}
+	gain.rest = (uint64_t)numerator;
+	return gain;
+}
+
+/* Whether the split of one leaf comes before that of another: the higher gain; of equal ones, the leaf further left. */
+static int before(const struct growing *one, const struct growing *other)
+{
+	linnet_uint128 rest = (linnet_uint128)one->gain.rest * other->gain.denominator;
+	linnet_uint128 others = (linnet_uint128)other->gain.rest * one->gain.denominator;
+
+	if (one->gain.whole != other->gain.whole)
+		return one->gain.whole > other->gain.whole;
+	return rest != others ? rest > others : one->begin < other->begin;
+}
+
+static void count(const struct cart *cart, const struct growing *g, uint32_t *counts)
 {
 	linnet_zero(counts, cart->options->classes * sizeof(*counts));
-	for (uint32_t i = s->begin; i < s->end; i++)
+	for (uint32_t i = g->begin; i < g->end; i++)
 		counts[cart->classes[cart->order[i]]]++;
 }
 
-static void look(const struct cart *cart, const struct segment *s, uint32_t feature, struct split *best)
+static void look(const struct cart *cart, const struct growing *g, uint32_t feature, struct split *best)
 {
-	uint32_t *order = cart->order + s->begin, n = s->end - s->begin, classes = cart->options->classes;
+	uint32_t *order = cart->order + g->begin, n = g->end - g->begin, classes = cart->options->classes;
 	uint64_t left = 0, right;
 
 	sort(cart, order, n, feature);
 	linnet_zero(cart->left, classes * sizeof(*cart->left));
-	count(cart, s, cart->right);
+	count(cart, g, cart->right);
 	right = squares(cart->right, classes);
 	for (uint32_t i = 0; i + 1 < n; i++) {
 		uint32_t class = cart->classes[order[i]], rows = i + 1;
@@ -171,18 +227,72 @@ static void look(const struct cart *cart, const struct segment *s, uint32_t feat
 	}
 }
 
-/* Fills a leaf. Returns 1 if it is pure. */
-static int leaf(const struct cart *cart, const struct segment *s, struct linnet_tree_node *node)
+/* Fills a leaf, and leaves the rows of each class in cart->left. Returns 1 if it is pure. */
+static int leaf(const struct cart *cart, struct growing *g)
 {
-	uint32_t most = 0, n = s->end - s->begin;
+	uint32_t most = 0, n = g->end - g->begin;
 
-	count(cart, s, cart->left);
+	count(cart, g, cart->left);
 	for (uint32_t c = 1; c < cart->options->classes; c++)
 		most = cart->left[c] > cart->left[most] ? c : most;
-	node->word = (uint32_t)((uint64_t)cart->left[most] * 1000000 / n);
-	node->feature = LINNET_TREE_LEAF;
-	node->right = (uint16_t)most;
+	g->node.word = (uint32_t)((uint64_t)cart->left[most] * 1000000 / n);
+	g->node.feature = LINNET_TREE_LEAF;
+	g->node.right = (uint16_t)most;
 	return cart->left[most] == n;
+}
+
+/* Makes node number `made` of these rows, a leaf at first, and finds its best split where one can follow. */
+static void make(const struct cart *cart, uint32_t made, uint32_t begin, uint32_t end, uint32_t depth)
+{
+	struct growing *g = &cart->nodes[made];
+	struct split best = { .denominator = 0 };
+	uint64_t together;
+
+	*g = (struct growing){ .begin = begin, .end = end, .depth = depth };
+	if (leaf(cart, g) || depth == cart->options->depth_max)
+		return;
+	together = squares(cart->left, cart->options->classes);
+	for (uint32_t f = 0; f < cart->inputs; f++)
+		look(cart, g, f, &best);
+	if (best.denominator == 0)
+		return;
+	g->feature = best.feature;
+	g->rows = best.rows;
+	g->word = best.word;
+	g->gain = gain_of(&best, end - begin, together);
+}
+
+/* The leaf to split next, or NULL. */
+static struct growing *next(const struct cart *cart, uint32_t made)
+{
+	struct growing *found = NULL;
+
+	for (struct growing *g = cart->nodes; g < cart->nodes + made; g++)
+		if (g->gain.denominator != 0 && g->left == 0 && (!found || before(g, found)))
+			found = g;
+	return found;
+}
+
+/* Writes the nodes in pre-order. Children have higher numbers than their parents. */
+static void write(const struct cart *cart, uint32_t made, struct linnet_tree_node *nodes)
+{
+	struct growing *all = cart->nodes;
+
+	for (uint32_t i = made; i-- > 0;)
+		all[i].place = 1 + (all[i].left ? all[all[i].left].place + all[all[i].left + 1].place : 0);
+	all[0].place = 0;
+	for (uint32_t i = 0; i < made; i++) {
+		struct growing *g = &all[i];
+
+		if (g->left) {
+			all[g->left + 1].place = g->place + 1 + all[g->left].place;
+			all[g->left].place = g->place + 1;
+			g->node.word = g->word;
+			g->node.feature = (uint16_t)g->feature;
+			g->node.right = (uint16_t)all[g->left + 1].place;
+		}
+		nodes[g->place] = g->node;
+	}
 }
 
 static int check(const struct linnet_cart_options *o, const float *values, const uint8_t *classes, uint32_t rows,
@@ -210,44 +320,28 @@ int linnet_cart_fit(const struct linnet_cart_options *options, const float *valu
 		    uint32_t rows, uint32_t inputs, void *memory, size_t memory_size, struct linnet_tree_node *nodes)
 {
 	struct cart cart = { .options = options, .values = values, .classes = classes, .inputs = inputs };
-	uint32_t waiting = 1, made = 0;
+	struct growing *g;
+	uint32_t made = 1;
 	int error = check(options, values, classes, rows, inputs);
 
 	if (error < 0)
 		return error;
 	if (((uintptr_t)memory & 7) != 0 || memory_size < linnet_cart_size(rows))
 		return LINNET_E_MEMORY;
-	cart.waiting = memory;
-	cart.left = (uint32_t *)(void *)(cart.waiting + LINNET_TREE_DEPTH_MAX + 1);
+	cart.nodes = memory;
+	cart.left = (uint32_t *)(void *)(cart.nodes + nodes_of(rows));
 	cart.right = cart.left + LINNET_TREE_CLASSES_MAX;
 	cart.order = cart.right + LINNET_TREE_CLASSES_MAX;
 	for (uint32_t r = 0; r < rows; r++)
 		cart.order[r] = r;
-	cart.waiting[0] = (struct segment){ .begin = 0, .end = rows, .parent = UINT32_MAX };
-	while (waiting > 0) {
-		struct segment s = cart.waiting[--waiting];
-		struct linnet_tree_node *node = &nodes[made];
-		struct split best = { .denominator = 0 };
-
-		if (s.parent != UINT32_MAX)
-			nodes[s.parent].right = (uint16_t)made;
-		made++;
-		/* Every waiting segment still needs one node, and a split needs two more. */
-		if (leaf(&cart, &s, node) || s.depth == options->depth_max ||
-		    made + waiting + 2 > options->nodes_max)
-			continue;
-		for (uint32_t f = 0; f < inputs; f++)
-			look(&cart, &s, f, &best);
-		if (best.denominator == 0)
-			continue;
-		sort(&cart, cart.order + s.begin, s.end - s.begin, best.feature);
-		node->word = best.word;
-		node->feature = (uint16_t)best.feature;
-		cart.waiting[waiting++] = (struct segment){ .begin = s.begin + best.rows, .end = s.end,
-						     .parent = made - 1, .depth = s.depth + 1 };
-		cart.waiting[waiting++] = (struct segment){ .begin = s.begin, .end = s.begin + best.rows,
-						     .parent = UINT32_MAX, .depth = s.depth + 1 };
+	make(&cart, 0, 0, rows, 0);
+	while (made + 2 <= options->nodes_max && (g = next(&cart, made)) != NULL) {
+		sort(&cart, cart.order + g->begin, g->end - g->begin, g->feature);
+		g->left = made;
+		make(&cart, made++, g->begin, g->begin + g->rows, g->depth + 1);
+		make(&cart, made++, g->begin + g->rows, g->end, g->depth + 1);
 	}
+	write(&cart, made, nodes);
 	return (int)made;
 }
 

@@ -247,6 +247,7 @@ size_t linnet_cart_size(uint32_t rows);
 /*
  * Classification tree by the Gini index (Breiman, Friedman, Olshen and Stone, 1984). Splits are compared exactly, as
  * fractions; of equal ones the lowest feature wins, then the lowest threshold, which lies midway between two values.
+ * Where `nodes_max` leaves no room for all splits, those that lower the impurity most are made, weighted by rows.
  * `values` is rows x inputs. Returns the number of nodes written. LINNET_E_SHAPE, LINNET_E_MEMORY, LINNET_E_INPUT for a
  * value that is not finite or a class out of range.
  */

@@ -121,6 +121,26 @@ def test_tree_induced_fits_its_rows():
         linnet.Tree.fit(x, y[:10])
 
 
+@pytest.mark.parametrize("leaves", [8, 32, 100])
+@pytest.mark.parametrize("seed", range(3))
+def test_tree_of_few_leaves(seed, leaves):
+    """A checkerboard that needs more leaves: those that are left lower the impurity most, as in scikit-learn."""
+    rng = np.random.default_rng(seed)
+
+    def rows():
+        x = rng.random((4000, 5)).astype("f4")
+        return x, ((x[:, 0] * 2).astype(int) + (x[:, 1] * 3).astype(int) + (x[:, 2] > 0.5)) % 4
+
+    (x, y), (fresh, _) = rows(), rows()
+    noisy = (y + (rng.random(4000) < 0.1)) % 4
+    fitted = DecisionTreeClassifier(max_leaf_nodes=leaves, max_depth=9, random_state=0).fit(x, noisy)
+    tree = linnet.Tree.fit(x, noisy, max_leaves=leaves)
+    assert tree.node_count == fitted.tree_.node_count == 2 * leaves - 1
+    # Where splits of few rows gain the same, the two take different ones.
+    same = (tree.predict(fresh) == fitted.predict(fresh)).mean()
+    assert same == 1 if leaves <= 32 else same > 0.97
+
+
 def test_tree_refuses():
     with pytest.raises(TypeError, match="fit it first"):
         linnet.Tree.from_sklearn(DecisionTreeClassifier())

@@ -3,8 +3,9 @@
  * Checks the library of knobs: results with one right value, such as gradients against finite differences of a slow
  * network in doubles, the normaliser against sums, and errors. Prints a hash of every resulting float: core/Makefile
  * compares it between builds, where no bit may differ. Every buffer has exactly the size that the core asks for, so
- * that the sanitizers find an access beyond it. Trees, induction and rings are in tune_trees.c, the ends of ranges in
- * tune_limits.c; model files and runs that a kernel repeats in knob_files.c and knob_runs.c.
+ * that the sanitizers find an access beyond it. Trees, induction and rings are in tune_trees.c, the order in which a tree
+ * grows in tune_growth.c, the ends of ranges in tune_limits.c; model files and runs that a kernel repeats in knob_files.c
+ * and knob_runs.c.
  */
 #include "tune.h"
 #include "knobs.h"
@@ -360,6 +361,7 @@ int main(int argc, char **argv)
 	networks();
 	normalisers();
 	check_trees();
+	check_growth();
 	check_limits();
 	check_exponentials();
 	for (int i = 1; i < argc; i++) {

@@ -37,6 +37,7 @@ static inline void *room(size_t size)
 }
 
 void check_trees(void);
+void check_growth(void);
 void check_limits(void);
 void check_exponentials(void);
 

@@ -20,7 +20,7 @@ PROGRAMS = {
     "prune": (["prune"], []),
     "layouts": (["layouts"], []),
     "tune": (
-        ["tune", "tune_trees", "tune_limits", "tune_exponentials", "knob_files", "knob_runs"],
+        ["tune", "tune_trees", "tune_growth", "tune_limits", "tune_exponentials", "knob_files", "knob_runs"],
         ["knobs/*/*.txt"],
     ),
     "place": (["place"], ["place/models/*.txt", "place/reject/*.txt"]),
