@@ -115,6 +115,9 @@ def test_tree_induced_fits_its_rows():
     assert list(linnet.Tree.fit(x[:5], [7] * 5).predict(x[:2])) == [7, 7]
     with pytest.raises(linnet.LearnError, match="out of bounds"):
         linnet.Tree.fit(x, y, max_depth=0)
+    for leaves in (0, 1, 2049, 2**31 + 1, 2**63, 2**63 + 2):
+        with pytest.raises(linnet.LearnError, match="out of bounds"):
+            linnet.Tree.fit(x, y, max_leaves=leaves)
     with pytest.raises(linnet.LearnError, match="not finite"):
         linnet.Tree.fit(np.full((2, 2), np.nan), [0, 1])
     with pytest.raises(linnet.LearnError, match="do not pair"):
@@ -149,6 +152,50 @@ def test_tree_refuses():
     with pytest.raises(ValueError, match="one output"):
         two = DecisionTreeClassifier().fit([[0.0], [1.0]], [[0, 1], [1, 0]])
         linnet.Tree.from_sklearn(two)
+
+
+ODD = [
+    (np.ma.array(np.ones((2, 3)), mask=[[1, 0, 0], [0, 0, 0]]), ValueError, "masked values"),
+    (np.full((2, 3), 1 + 2j), TypeError, 'kind "c"'),
+    (np.zeros((2, 3), "M8[ns]"), TypeError, 'kind "M"'),
+    ([["1", "2", "3"]], TypeError, 'kind "U"'),
+    (np.array([[1, None, 3]], dtype=object), TypeError, 'kind "O"'),
+    (np.full((2, 3), -1e300), ValueError, "does not fit float32"),
+    ([[1, 2, 2**63 * 1e30]], ValueError, "does not fit float32"),
+]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("odd", "error", "text"), ODD)
+def test_arrays_that_are_no_numbers(odd, error, text):
+    network = linnet.FloatNetwork.from_arrays([(np.ones((2, 3)), np.zeros(2))], activations=["linear"])
+    tree = linnet.Tree.fit([[0, 0, 0], [1, 1, 1]], [0, 1])
+    for takes in (
+        network.forward,
+        tree.predict,
+        lambda x: linnet.Tree.fit(x, [0] * len(x)),
+        lambda x: linnet.FloatNetwork.from_arrays([(x, np.zeros(len(x)))], activations=["linear"]),
+    ):
+        with pytest.raises(error, match=text):
+            takes(odd)
+
+
+@pytest.mark.filterwarnings("error")
+def test_arrays_of_numbers():
+    network = linnet.FloatNetwork.from_arrays([(np.eye(3), np.zeros(3))], activations=["linear"])
+    rows = np.arange(12).reshape(2, 6)[:, ::2]
+    for kind in (bool, "i1", "u8", "f2", ">f8", "f4"):
+        given = rows.astype(kind)
+        for x in (given, given.tolist(), np.asfortranarray(given), np.ma.array(given, mask=False)):
+            assert np.array_equal(network.forward(x), given.astype("f4"))
+    # What is not finite stays so in a network; the largest float is finite.
+    largest = np.finfo("f4").max
+    assert np.isnan(network.forward([[np.nan, 0, 0]])).any()
+    identity = linnet.FloatNetwork.from_arrays([([[1]], [0])], activations=["linear"])
+    assert identity.forward([[float(largest)]])[0, 0] == largest
+    assert identity.forward([[-np.inf]])[0, 0] == -np.inf
+    with pytest.raises(ValueError, match="masked values"):
+        linnet.Tree.fit([[0], [1]], np.ma.array([0, 1], mask=[0, 1]))
 
 
 def kml(path: str) -> Path:

@@ -39,6 +39,14 @@ def test_latencies_that_an_integer_cannot_hold_are_refused(wrong: float) -> None
         inflection_point([good, bad])
 
 
+def test_masked_latencies_are_refused() -> None:
+    good = device_trace().read_latencies()
+    masked = np.ma.array(good, mask=good > np.median(good))
+    with pytest.raises(ValueError, match="latencies of device 1: an array with masked values"):
+        inflection_point([good, masked])
+    assert inflection_point([np.ma.array(good, mask=False)])[:2] == inflection_point([good])[:2]
+
+
 def test_latencies_of_any_numeric_type_give_the_same_point() -> None:
     good = device_trace().read_latencies()
     point = inflection_point([good])[:2]
@@ -99,6 +107,10 @@ def test_predicted_latencies_hold_on_another_period() -> None:
     assert np.median(told[scores > 0, 0]) > np.median(told[scores < 0, 0])
     with pytest.raises(ValueError, match="16"):
         model.predict_latency(features[:, :15].copy())
+    features[5, 3] = 64
+    for call in (model.scores, model.predict_latency):
+        with pytest.raises(ValueError, match="feature 3 of row 5 is 64; features are 0 to 63"):
+            call(features)
 
 
 def test_trees_of_linnet_2_differ_by_one_feature_and_say_so() -> None:
@@ -217,6 +229,19 @@ def test_classifier_keeps_scikit_learn_conventions() -> None:
     assert ((model.decision_function(rows) > 0) == (model.predict(rows) == "slow")).all()
     with pytest.raises(ValueError, match="digits"):
         model.fit(rows + 0.5, labels)
+    for odd in (10, 208, -1):
+        wrong = rows.astype(int)
+        wrong[7, 4] = odd
+        with pytest.raises(ValueError, match=f"digits, 0 to 9: number 4 of row 7 is {odd}$"):
+            model.predict(wrong)
+    masked = np.ma.array(rows, mask=rows == 3)
+    for call in (lambda: model.fit(masked, labels), lambda: model.predict(masked)):
+        with pytest.raises(ValueError, match="rows: an array with masked values"):
+            call()
+    with pytest.raises(ValueError, match="labels: an array with masked values"):
+        model.fit(rows, np.ma.array(labels, mask=labels == "slow"))
+    with pytest.raises(ValueError, match="masked values"):
+        model.network_.logits(masked)
 
 
 def test_what_is_better_than_one_answer() -> None:

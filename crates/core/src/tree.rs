@@ -162,14 +162,16 @@ impl DecisionTree {
         if classes.len() > ffi::CART_ROWS_MAX {
             return Err(Error::Training(format!("{} rows, where {} are allowed", classes.len(), ffi::CART_ROWS_MAX)));
         }
+        // Each split makes one leaf of two. A limit beyond every number is out of bounds, as is one below 1.
+        let nodes_max = options.leaves_max.checked_mul(2).and_then(|twice| twice.checked_sub(1)).unwrap_or(usize::MAX);
         let c_options = ffi::CartOptions {
             depth_max: u32::try_from(options.depth_max).unwrap_or(u32::MAX),
             leaf_rows: u32::try_from(options.leaf_rows).unwrap_or(u32::MAX),
-            nodes_max: u32::try_from(2 * options.leaves_max).unwrap_or(u32::MAX).wrapping_sub(1),
+            nodes_max: u32::try_from(nodes_max).unwrap_or(u32::MAX),
             classes: u32::try_from(class_count).unwrap_or(u32::MAX),
         };
         let count = classes.len() as u32;
-        let mut nodes = vec![TreeNode::default(); ffi::TREE_NODES_MAX.min(2 * options.leaves_max)];
+        let mut nodes = vec![TreeNode::default(); ffi::TREE_NODES_MAX.min(nodes_max)];
         // SAFETY: rows and classes have the same length; nodes hold as many as the options allow; memory has the size
         // that C requires.
         let made = unsafe {

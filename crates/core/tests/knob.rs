@@ -267,6 +267,16 @@ fn the_readahead_network_fits_two_kib() {
     assert_eq!(SmallNetwork::from_layers(&network.layers()).unwrap(), network);
 }
 
+#[test]
+fn a_tree_refuses_limits_out_of_range() {
+    let fit = |leaves_max| {
+        DecisionTree::fit(&CartOptions { leaves_max, ..CartOptions::default() }, 1, &[0.0, 1.0], &[0, 1], 2)
+    };
+    for leaves_max in [0, 1, 2049, usize::MAX / 2 + 1, usize::MAX / 2 + 3, usize::MAX] {
+        assert!(fit(leaves_max).unwrap_err().to_string().contains("out of bounds"), "{leaves_max}");
+    }
+}
+
 proptest! {
     /// Mean and variance of all rows equal those of a two-pass computation in doubles; z-scores are finite for any row.
     #[test]

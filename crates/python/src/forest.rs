@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors;
-use crate::knob::{array, rows};
+use crate::numbers::{floats, integers, rows};
 
 /// Forests of regression trees, one for each metric, evaluated by the core. Predictions have the bits of scikit-learn.
 #[pyclass(module = "linnet", name = "Forest", frozen)]
@@ -32,12 +32,12 @@ fn tree(estimator: &Bound<'_, PyAny>) -> PyResult<RegressionTree> {
     if estimator.hasattr("classes_")? {
         return Err(PyTypeError::new_err("a classifier; forests of regression trees are supported"));
     }
-    let column = |name: &str, dtype: &str| array(&fitted.getattr(name)?, dtype);
-    let left: PyReadonlyArray1<'_, i64> = column("children_left", "int64")?.extract()?;
-    let right: PyReadonlyArray1<'_, i64> = column("children_right", "int64")?.extract()?;
-    let feature: PyReadonlyArray1<'_, i64> = column("feature", "int64")?.extract()?;
-    let threshold: PyReadonlyArray1<'_, f64> = column("threshold", "float64")?.extract()?;
-    let value = column("value", "float64")?;
+    let whole = |name: &str| integers(&fitted.getattr(name)?, "int64");
+    let left: PyReadonlyArray1<'_, i64> = whole("children_left")?.extract()?;
+    let right: PyReadonlyArray1<'_, i64> = whole("children_right")?.extract()?;
+    let feature: PyReadonlyArray1<'_, i64> = whole("feature")?.extract()?;
+    let threshold: PyReadonlyArray1<'_, f64> = floats(&fitted.getattr("threshold")?, "float64")?.extract()?;
+    let value = floats(&fitted.getattr("value")?, "float64")?;
     let shape: Vec<usize> = value.getattr("shape")?.extract()?;
     let [nodes, 1, 1] = shape[..] else {
         return Err(PyValueError::new_err(format!(

@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::numbers::{floats, integers, matrix, rows, unmasked};
 
 fn activation(name: &str) -> PyResult<Activation> {
     match name {
@@ -16,22 +17,6 @@ fn activation(name: &str) -> PyResult<Activation> {
         "softmax" => Ok(Activation::Softmax),
         _ => Err(PyValueError::new_err(format!("activation {name:?}; one of linear, relu, sigmoid, softmax"))),
     }
-}
-
-/// Converts an array to contiguous numbers of this type.
-pub fn array<'py>(value: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
-    value.py().import("numpy")?.call_method1("ascontiguousarray", (value, dtype))
-}
-
-/// Rows of features (n, inputs) as contiguous 32-bit floats.
-pub fn rows<'py>(x: &Bound<'py, PyAny>, inputs: usize) -> PyResult<PyReadonlyArray2<'py, f32>> {
-    let x: PyReadonlyArray2<'py, f32> = array(x, "float32")?
-        .extract()
-        .map_err(|_| PyValueError::new_err("rows are an array (n, inputs) of numbers"))?;
-    if x.shape()[1] != inputs {
-        return Err(PyValueError::new_err(format!("rows have {} numbers; {inputs} are expected", x.shape()[1])));
-    }
-    Ok(x)
 }
 
 /// A small network in 32-bit floats, computed to the bit as in the kernel.
@@ -54,8 +39,8 @@ impl PyFloatNetwork {
             .iter()
             .zip(&activations)
             .map(|((weights, biases), name)| {
-                let weights: PyReadonlyArray2<'_, f32> = array(weights, "float32")?.extract()?;
-                let biases: PyReadonlyArray1<'_, f32> = array(biases, "float32")?.extract()?;
+                let weights: PyReadonlyArray2<'_, f32> = floats(weights, "float32")?.extract()?;
+                let biases: PyReadonlyArray1<'_, f32> = floats(biases, "float32")?.extract()?;
                 Ok(FloatLayer {
                     outputs: weights.shape()[0],
                     inputs: weights.shape()[1],
@@ -115,13 +100,13 @@ impl PyTree {
         let classes = tree.getattr("classes_").map_err(|_| {
             PyTypeError::new_err("not a classifier: it has no `classes_`; regression trees have no classes")
         })?;
-        let column = |name: &str, dtype: &str| array(&fitted.getattr(name)?, dtype);
-        let left: PyReadonlyArray1<'_, i64> = column("children_left", "int64")?.extract()?;
-        let right: PyReadonlyArray1<'_, i64> = column("children_right", "int64")?.extract()?;
-        let feature: PyReadonlyArray1<'_, i64> = column("feature", "int64")?.extract()?;
-        let threshold: PyReadonlyArray1<'_, f64> = column("threshold", "float64")?.extract()?;
+        let whole = |name: &str| integers(&fitted.getattr(name)?, "int64");
+        let left: PyReadonlyArray1<'_, i64> = whole("children_left")?.extract()?;
+        let right: PyReadonlyArray1<'_, i64> = whole("children_right")?.extract()?;
+        let feature: PyReadonlyArray1<'_, i64> = whole("feature")?.extract()?;
+        let threshold: PyReadonlyArray1<'_, f64> = floats(&fitted.getattr("threshold")?, "float64")?.extract()?;
         // Nodes x outputs x classes: rows of each class, or their shares, depending on the version of scikit-learn.
-        let value = column("value", "float64")?;
+        let value = floats(&fitted.getattr("value")?, "float64")?;
         let shape: Vec<usize> = value.getattr("shape")?.extract()?;
         let [nodes, 1, count] = shape[..] else {
             return Err(PyValueError::new_err(format!(
@@ -159,8 +144,11 @@ impl PyTree {
         Ok(PyTree { tree, classes })
     }
 
-    /// Induces a tree by the Gini index, like scikit-learn's `DecisionTreeClassifier`, but deterministic: among equal
-    /// splits the lowest feature wins. Trees of up to 32 leaves have a fast table.
+    /// Induces a tree by the Gini index from rows `x` (n, inputs) of finite numbers and their labels `y` (n,), like
+    /// scikit-learn's `DecisionTreeClassifier` with `max_leaves` as its `max_leaf_nodes`, but deterministic: among equal
+    /// splits the lowest feature wins, then the lowest threshold. Of more than `max_leaves` leaves (2 to 2048) those are
+    /// kept that lower the impurity most. Trees of up to 32 leaves have a fast table. Raises LearnError for limits out of
+    /// their range and for rows that are not finite.
     #[staticmethod]
     #[pyo3(signature = (x, y, max_depth = 9, min_samples_leaf = 1, max_leaves = 32))]
     fn fit(
@@ -172,11 +160,12 @@ impl PyTree {
         max_leaves: usize,
     ) -> PyResult<Self> {
         let options = CartOptions { depth_max: max_depth, leaf_rows: min_samples_leaf, leaves_max: max_leaves };
+        unmasked(y)?;
         let (labels, codes): (Bound<'_, PyAny>, Bound<'_, PyAny>) =
             py.import("numpy")?.call_method1("unique", (y, false, true))?.extract()?;
-        let codes: PyReadonlyArray1<'_, i64> = array(&codes, "int64")?.extract()?;
-        let inputs = array(x, "float32")?.getattr("shape")?.extract::<Vec<usize>>()?.get(1).copied().unwrap_or(0);
-        let x = rows(x, inputs)?;
+        let codes: PyReadonlyArray1<'_, i64> = integers(&codes, "int64")?.extract()?;
+        let x = matrix(x)?;
+        let inputs = x.shape()[1];
         let values = x.as_slice()?;
         let classes = codes
             .as_slice()?

@@ -14,6 +14,7 @@ mod knob_model;
 mod learn;
 mod model;
 mod network;
+mod numbers;
 mod output;
 mod progress;
 mod replay;

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use linnet_array::DeviceModel;
-use linnet_core::{INFLIGHT_FEATURES, Model, Prediction};
+use linnet_core::{BUCKET_MAX, INFLIGHT_FEATURES, Model, Prediction};
 use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,6 +12,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors;
 use crate::network::PyNetwork;
+use crate::numbers::unmasked;
 
 /// A fitted model, which `linnet fit` writes and policies use. Immutable. Holds a network, for `linnos`, or trees, for
 /// `linnet-best`, or both.
@@ -126,7 +127,7 @@ impl PyModel {
     }
 
     /// The trees' scores (n,) of features (n, 16) from `inflight_rows`: the logarithm of the odds that a read is slow,
-    /// times 1024. Raises ModelError without trees.
+    /// times 1024. Raises ModelError without trees, and ValueError for features above 63.
     fn scores<'py>(&self, py: Python<'py>, features: PyReadonlyArray2<'py, u8>) -> PyResult<Bound<'py, PyArray1<i32>>> {
         let trees = self.model.trees.ok_or_else(|| errors::ModelError::new_err("the model has no trees"))?;
         let rows = rows(&features)?;
@@ -134,7 +135,8 @@ impl PyModel {
     }
 
     /// Latencies (n, 5) in ns that a read with these features (n, 16) stays within with a probability of 50, 90, 95, 99
-    /// and 99.9 %; 4294967295 means that or more. Raises ModelError for a model that predicts none.
+    /// and 99.9 %; 4294967295 means that or more. Raises ModelError for a model that predicts none, and ValueError for
+    /// features above 63.
     fn predict_latency<'py>(
         &self,
         py: Python<'py>,
@@ -144,7 +146,8 @@ impl PyModel {
     }
 
     /// The numbers (n, k) that the prediction of this name gives for features (n, 16) of reads; `spec/model-file.md`
-    /// says what they are. Raises ModelError for a name that is not one of `predictions`.
+    /// says what they are. Raises ModelError for a name that is not one of `predictions`, and ValueError for features
+    /// above 63.
     fn predict<'py>(
         &self,
         py: Python<'py>,
@@ -175,11 +178,20 @@ impl PyModel {
     }
 }
 
+/// Rows of features as the trees take them. Larger numbers than a tracker gives would have a score that depends on the
+/// processor's instructions.
 fn rows(features: &PyReadonlyArray2<'_, u8>) -> PyResult<Vec<[u8; INFLIGHT_FEATURES]>> {
+    unmasked(features.as_any())?;
     let width = features.shape()[1];
     if width != INFLIGHT_FEATURES {
         return Err(PyValueError::new_err(format!("rows have {width} features; the trees take {INFLIGHT_FEATURES}")));
     }
+    let features = features.as_array();
+    if let Some(((row, feature), above)) = features.indexed_iter().find(|&(_, &own)| own > BUCKET_MAX) {
+        return Err(PyValueError::new_err(format!(
+            "feature {feature} of row {row} is {above}; features are 0 to {BUCKET_MAX}"
+        )));
+    }
     let row = |row: numpy::ndarray::ArrayView1<'_, u8>| std::array::from_fn(|k| row[k]);
-    Ok(features.as_array().rows().into_iter().map(row).collect())
+    Ok(features.rows().into_iter().map(row).collect())
 }

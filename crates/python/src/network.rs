@@ -4,11 +4,12 @@
 use linnet_core::{Error, Layer, Network};
 use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::errors;
+use crate::numbers::integers;
 
 /// Dense layers on integers with ReLU between them and none after the last; exact for weights of any magnitude up to a
 /// million. Rows are unsigned digits, shape (n, inputs).
@@ -125,21 +126,5 @@ impl PyNetwork {
             )));
         }
         Ok(digits.as_array().iter().copied().collect())
-    }
-}
-
-/// An array of integers of this type: unchanged, or converted if no value changes.
-fn integers<'py>(value: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
-    let numpy = value.py().import("numpy")?;
-    let given = numpy.call_method1("asarray", (value,))?;
-    let kind: String = given.getattr("dtype")?.getattr("kind")?.extract()?;
-    if !matches!(kind.as_str(), "i" | "u" | "b") {
-        return Err(PyTypeError::new_err(format!("an array of kind {kind:?} where integers are needed ({dtype})")));
-    }
-    let converted = given.call_method1("astype", (dtype,))?;
-    if numpy.call_method1("array_equal", (&given, &converted))?.is_truthy()? {
-        Ok(converted)
-    } else {
-        Err(PyValueError::new_err(format!("a value does not fit {dtype}")))
     }
 }

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from linnet import _native
 from linnet.extras import require
+from linnet.learning import unmasked
 
 require("study", "linnet.estimator")
 # Without the extra the line above says what to install, so these come after it.
@@ -20,8 +21,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E40
 class LinnosClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A dense network on decimal digits, trained in the core and quantised to integers.
 
-    Rows are unsigned digits (n, width), as :func:`linnet.training_rows` gives them; the class 1 is slow (revoke).
-    Predictions are those of the quantised network, bit for bit what a device would run.
+    Rows are decimal digits (n, width), 0 to 9, as :func:`linnet.training_rows` gives them; the class 1 is slow
+    (revoke). Raises :class:`ValueError` for other numbers and for masked arrays. Predictions are those of the quantised
+    network, bit for bit what a device would run.
     """
 
     def __init__(
@@ -41,7 +43,7 @@ class LinnosClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: ArrayLike, y: ArrayLike) -> LinnosClassifier:
         """Train on digit rows ``X`` (n, width) and labels ``y`` (n,); two classes, the larger one is slow."""
         rows = self._rows(X, reset=True)
-        self.classes_, slow = np.unique(np.asarray(y), return_inverse=True)
+        self.classes_, slow = np.unique(np.asarray(unmasked(y, "labels")), return_inverse=True)
         if len(self.classes_) != 2:
             raise ValueError(f"labels have {len(self.classes_)} classes; a fast/slow network needs 2")
         if len(rows) != len(slow):
@@ -70,10 +72,12 @@ class LinnosClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return classes
 
     def _rows(self, rows: ArrayLike, reset: bool) -> NDArray[np.uint8]:
-        checked = validate_data(self, rows, reset=reset, dtype=None, ensure_2d=True)
+        checked = validate_data(self, unmasked(rows, "rows"), reset=reset, dtype=None, ensure_2d=True)
         digits = np.asarray(checked)
-        if not np.issubdtype(digits.dtype, np.number) or (digits < 0).any() or (digits > 255).any():
-            raise ValueError("rows hold digits: whole numbers from 0 to 255")
-        if (digits != np.floor(digits)).any():
-            raise ValueError("rows hold digits: whole numbers from 0 to 255")
+        if not np.issubdtype(digits.dtype, np.number):
+            raise ValueError(f"rows hold digits: an array of {digits.dtype} has no numbers")
+        digit = (digits >= 0) & (digits <= 9) & (digits == np.floor(digits))
+        if not digit.all():
+            row, column = (int(at) for at in np.argwhere(~digit)[0])
+            raise ValueError(f"rows hold digits, 0 to 9: number {column} of row {row} is {digits[row, column]}")
         return np.ascontiguousarray(digits, dtype=np.uint8)

@@ -45,15 +45,23 @@ def inflection_point(
     ``latencies_ns_per_device`` holds one array of read latencies in ns for each device. A million simulated reads draw
     from them; a read above the candidate is revoked and drawn again from another random device. With one device the
     replicas draw from its own distribution. Raises :class:`linnet.LearnError` for no or too few latencies, and
-    :class:`ValueError` for one that is no whole number of 64 bits: negative, a fraction, not finite.
+    :class:`ValueError` for one that is no whole number of 64 bits (negative, a fraction, not finite) or is masked.
     """
     columns = [whole_ns(x, f"latencies of device {i}") for i, x in enumerate(latencies_ns_per_device)]
     percentile, latency_ns, boost = _native.inflection_point(columns, device, replicas, seed, failover_ns)
     return InflectionPoint(percentile, latency_ns, boost)
 
 
+def unmasked(values: ArrayLike, name: str) -> ArrayLike:
+    """The same values; a masked array with masked values is refused, for a conversion would uncover them."""
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name}: an array with masked values; fill them or leave them out")
+    return values
+
+
 def whole_ns(values: ArrayLike, name: str) -> NDArray[np.uint64]:
     """Times in ns as integers; what a conversion would change is refused."""
+    unmasked(values, name)
     given = np.asarray(values)
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name}: an array of {given.dtype} where numbers of ns are needed")

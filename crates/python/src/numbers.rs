@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Arrays of numbers as callers give them: what a conversion would change or lose is refused.
+
+use numpy::{PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::IntoPyDict;
+
+/// Refuses a masked array with masked values: what is below the mask would count as given.
+pub fn unmasked(value: &Bound<'_, PyAny>) -> PyResult<()> {
+    let numpy = value.py().import("numpy")?;
+    if numpy.getattr("ma")?.call_method1("is_masked", (value,))?.is_truthy()? {
+        return Err(PyValueError::new_err("an array with masked values; fill them or leave their rows out"));
+    }
+    Ok(())
+}
+
+/// The array, if its elements are of one of these kinds (numpy's letters).
+fn of_kinds<'py>(value: &Bound<'py, PyAny>, kinds: &str, needed: &str) -> PyResult<Bound<'py, PyAny>> {
+    unmasked(value)?;
+    let given = value.py().import("numpy")?.call_method1("asarray", (value,))?;
+    let kind: String = given.getattr("dtype")?.getattr("kind")?.extract()?;
+    if !kinds.contains(&kind) {
+        return Err(PyTypeError::new_err(format!("an array of kind {kind:?} where {needed}")));
+    }
+    Ok(given)
+}
+
+/// A contiguous array of integers of this type: as given, or converted if no value changes.
+pub fn integers<'py>(value: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = value.py().import("numpy")?;
+    let given = of_kinds(value, "iub", &format!("integers are needed ({dtype})"))?;
+    let converted = numpy.call_method1("ascontiguousarray", (&given, dtype))?;
+    if numpy.call_method1("array_equal", (&given, &converted))?.is_truthy()? {
+        Ok(converted)
+    } else {
+        Err(PyValueError::new_err(format!("a value does not fit {dtype}")))
+    }
+}
+
+/// A contiguous array of floats of this type, rounded to it. A finite value that would become infinite is refused; values
+/// that are not finite stay.
+pub fn floats<'py>(value: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    let numpy = py.import("numpy")?;
+    let given = of_kinds(value, "fiub", &format!("numbers are needed ({dtype})"))?;
+    // An overflow is an error below, and no warning here.
+    let quiet = numpy.call_method("errstate", (), Some(&[("over", "ignore")].into_py_dict(py)?))?;
+    quiet.call_method0("__enter__")?;
+    let converted = numpy.call_method1("ascontiguousarray", (&given, dtype));
+    quiet.call_method1("__exit__", (py.None(), py.None(), py.None()))?;
+    let converted = converted?;
+    let finite = |array| numpy.call_method1("isfinite", (array,));
+    if numpy.call_method1("array_equal", (finite(&given)?, finite(&converted)?))?.is_truthy()? {
+        Ok(converted)
+    } else {
+        Err(PyValueError::new_err(format!("a value does not fit {dtype}")))
+    }
+}
+
+/// Rows of features (n, inputs) as contiguous 32-bit floats.
+pub fn rows<'py>(x: &Bound<'py, PyAny>, inputs: usize) -> PyResult<PyReadonlyArray2<'py, f32>> {
+    let x = matrix(x)?;
+    if x.shape()[1] != inputs {
+        return Err(PyValueError::new_err(format!("rows have {} numbers; {inputs} are expected", x.shape()[1])));
+    }
+    Ok(x)
+}
+
+/// Rows of any number of features, as contiguous 32-bit floats.
+pub fn matrix<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray2<'py, f32>> {
+    floats(x, "float32")?.extract().map_err(|_| PyValueError::new_err("rows are an array (n, inputs) of numbers"))
+}
