@@ -51,11 +51,46 @@ def test_values_next_to_thresholds_take_the_same_side():
 
 
 def test_a_single_tree_is_a_forest():
-    from sklearn.tree import DecisionTreeRegressor
+    from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
     x, y = _data(100, 4, 4)
-    model = DecisionTreeRegressor(random_state=0).fit(x, y)
-    assert Forest.from_sklearn([("m", model)]).predict(x)[:, 0].tobytes() == model.predict(x).tobytes()
+    for kind in (DecisionTreeRegressor, ExtraTreeRegressor):
+        model = kind(random_state=0).fit(x, y)
+        assert Forest.from_sklearn([("m", model)]).predict(x)[:, 0].tobytes() == model.predict(x).tobytes()
+
+
+def test_other_ensembles_are_refused():
+    """They have trees as well, and do not predict the mean of them on all features."""
+    from sklearn.tree import DecisionTreeRegressor
+
+    class Other(sklearn.RandomForestRegressor):
+        def predict(self, x):
+            return 2 * super().predict(x)
+
+    x, y = _data(100, 4, 6)
+    pair = [("a", DecisionTreeRegressor()), ("b", DecisionTreeRegressor(max_depth=2))]
+    for model in (
+        sklearn.AdaBoostRegressor(n_estimators=3),
+        sklearn.BaggingRegressor(n_estimators=3, max_features=0.5),
+        sklearn.GradientBoostingRegressor(n_estimators=3),
+        sklearn.IsolationForest(n_estimators=3),
+        sklearn.RandomTreesEmbedding(n_estimators=3),
+        sklearn.StackingRegressor(pair),
+        sklearn.VotingRegressor(pair, weights=[1, 9]),
+        Other(n_estimators=3),
+    ):
+        with pytest.raises(
+            TypeError, match=f"m: a model of class {type(model).__name__}; RandomForestRegressor, ExtraTrees"
+        ):
+            Forest.from_sklearn([("m", model.fit(x, y))])
+
+
+def test_missing_values_are_refused():
+    x, _ = _data(100, 4, 7)
+    x[::3, 1] = np.nan
+    model = sklearn.RandomForestRegressor(n_estimators=5, random_state=0).fit(x, np.isnan(x[:, 1]) * 1.0)
+    with pytest.raises(ValueError, match="fitted on missing values"):
+        Forest.from_sklearn([("m", model)])
 
 
 def test_what_is_no_forest_is_refused():
@@ -63,10 +98,10 @@ def test_what_is_no_forest_is_refused():
     fitted = sklearn.RandomForestRegressor(n_estimators=2).fit(x, y)
     for models, problem in [
         ([("m", sklearn.RandomForestRegressor())], "not a fitted"),
-        ([("m", sklearn.RandomForestClassifier(n_estimators=2).fit(x, y > 0))], "classifier"),
+        ([("m", sklearn.RandomForestClassifier(n_estimators=2).fit(x, y > 0))], "of class RandomForestClassifier"),
         ([("m", sklearn.RandomForestRegressor(n_estimators=2).fit(x, np.column_stack([y, y])))], "one forest for each"),
         ([("m", fitted), ("n", sklearn.RandomForestRegressor(n_estimators=2).fit(x[:, :3], y))], "n has 3 features"),
-        ([("m", object())], "not a fitted"),
+        ([("m", object())], "of class object"),
         ([], "no forest"),
     ]:
         with pytest.raises((TypeError, ValueError), match=problem):

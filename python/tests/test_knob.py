@@ -154,6 +154,20 @@ def test_tree_refuses():
         linnet.Tree.from_sklearn(two)
 
 
+def test_tree_and_missing_values():
+    """scikit-learn sends them to the side that the training chose; here rows have none."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(400, 2))
+    x[rng.random(x.shape) < 0.3] = np.nan
+    whole = np.nan_to_num(x)
+    tree = linnet.Tree.from_sklearn(DecisionTreeClassifier(random_state=0).fit(whole, whole[:, 0] > 0.5))
+    for odd in (np.nan, np.inf, -np.inf):
+        with pytest.raises(linnet.ModelError, match=r"feature 1 of row 2 is .*: not finite"):
+            tree.predict([[0, 0], [0, 0], [0, odd]])
+    with pytest.raises(ValueError, match="threshold inf: it was fitted on missing values"):
+        linnet.Tree.from_sklearn(DecisionTreeClassifier(random_state=0).fit(x, np.isnan(x[:, 0])))
+
+
 ODD = [
     (np.ma.array(np.ones((2, 3)), mask=[[1, 0, 0], [0, 0, 0]]), ValueError, "masked values"),
     (np.full((2, 3), 1 + 2j), TypeError, 'kind "c"'),

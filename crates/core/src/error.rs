@@ -56,6 +56,15 @@ pub enum Error {
     Input(String),
 }
 
+impl Error {
+    /// The first number that is not finite, of rows that follow each other and come after `before` others.
+    pub(crate) fn not_finite(rows: &[f32], inputs: usize, before: usize) -> Error {
+        let at = rows.iter().position(|number| !number.is_finite()).unwrap_or(0);
+        let (row, feature) = (before + at / inputs, at % inputs);
+        Error::Input(format!("feature {feature} of row {row} is {}: not finite", rows[at]))
+    }
+}
+
 /// The errors of `spec/model-file.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

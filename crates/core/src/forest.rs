@@ -243,9 +243,7 @@ impl Forest {
                 ffi::linnet_forest_predict(&self.raw, rows.as_ptr(), count, scratch.as_mut_ptr(), out.as_mut_ptr())
             };
             if code < 0 {
-                let at = rows.iter().position(|number| !number.is_finite()).unwrap_or(0);
-                let (row, feature) = ((part << 16) + at / inputs, at % inputs);
-                return Err(Error::Input(format!("feature {feature} of row {row} is {}: not finite", rows[at])));
+                return Err(Error::not_finite(rows, inputs, part << 16));
             }
         }
         Ok(())

@@ -231,6 +231,17 @@ impl DecisionTree {
         (usize::from(leaf.right), f64::from(leaf.word) / 1e6)
     }
 
+    /// The class of each of the rows that follow each other in `rows`.
+    ///
+    /// # Errors
+    /// [`Error::Input`]: a number that is not finite. For single rows NaN is below everything, as in the kernel.
+    pub fn predict_rows(&self, rows: &[f32]) -> Result<Vec<usize>, Error> {
+        if rows.iter().any(|number| !number.is_finite()) {
+            return Err(Error::not_finite(rows, self.inputs, 0));
+        }
+        Ok(rows.chunks_exact(self.inputs).map(|row| self.predict(row)).collect())
+    }
+
     /// The nodes, in pre-order.
     pub fn nodes(&self) -> &[TreeNode] {
         &self.nodes

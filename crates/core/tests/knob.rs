@@ -268,12 +268,18 @@ fn the_readahead_network_fits_two_kib() {
 }
 
 #[test]
-fn a_tree_refuses_limits_out_of_range() {
+fn a_tree_refuses_limits_and_rows_out_of_range() {
     let fit = |leaves_max| {
         DecisionTree::fit(&CartOptions { leaves_max, ..CartOptions::default() }, 1, &[0.0, 1.0], &[0, 1], 2)
     };
     for leaves_max in [0, 1, 2049, usize::MAX / 2 + 1, usize::MAX / 2 + 3, usize::MAX] {
         assert!(fit(leaves_max).unwrap_err().to_string().contains("out of bounds"), "{leaves_max}");
+    }
+    let tree = fit(2048).unwrap();
+    assert_eq!(tree.predict_rows(&[0.0, 1.0, 0.5, 0.6]).unwrap(), [0, 1, 0, 1]);
+    for odd in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let error = tree.predict_rows(&[0.0, odd]).unwrap_err();
+        assert!(error.to_string().starts_with("feature 0 of row 1 is"), "{error}");
     }
 }
 

@@ -2,54 +2,56 @@
 //! Bindings of forests of regression trees.
 
 use linnet_core::{Forest, ForestOutput, RegressionTree, SCHEMA_PLACE1};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyUntypedArrayMethods};
+use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors;
-use crate::numbers::{floats, integers, rows};
+use crate::numbers::rows;
+use crate::sklearn::Nodes;
 
 /// Forests of regression trees, one for each metric, evaluated by the core. Predictions have the bits of scikit-learn.
 #[pyclass(module = "linnet", name = "Forest", frozen)]
 pub struct PyForest(Forest);
 
-/// The trees of a fitted forest or tree of one output.
-fn trees(model: &Bound<'_, PyAny>) -> PyResult<Vec<RegressionTree>> {
-    let estimators = match model.getattr("estimators_") {
-        Ok(estimators) => estimators.try_iter()?.collect::<PyResult<Vec<_>>>()?,
-        Err(_) => vec![model.clone()],
-    };
-    estimators.iter().map(tree).collect()
+/// Regressors that predict the mean of their trees.
+const FORESTS: [&str; 2] = ["RandomForestRegressor", "ExtraTreesRegressor"];
+const TREES: [&str; 2] = ["DecisionTreeRegressor", "ExtraTreeRegressor"];
+
+/// The trees of a fitted forest or tree of one output. Other ensembles have trees as well, but weigh them, add them up or
+/// give each its own features, and a class derived from these may predict anything: the class itself must be known.
+fn trees(name: &str, model: &Bound<'_, PyAny>) -> PyResult<Vec<RegressionTree>> {
+    let class = model.get_type();
+    let (module, kind) = (class.module()?.to_string(), class.name()?.to_string());
+    let known = module.starts_with("sklearn.");
+    let unfitted = |_| PyTypeError::new_err(format!("{name}: not a fitted {kind}; fit it first"));
+    if known && FORESTS.contains(&kind.as_str()) {
+        let estimators = model.getattr("estimators_").map_err(unfitted)?;
+        return estimators.try_iter()?.map(|one| tree(&one?.getattr("tree_")?)).collect();
+    }
+    if known && TREES.contains(&kind.as_str()) {
+        return Ok(vec![tree(&model.getattr("tree_").map_err(unfitted)?)?]);
+    }
+    Err(PyTypeError::new_err(format!(
+        "{name}: a model of class {kind}; {}, {}, {} and {} of scikit-learn are supported",
+        FORESTS[0], FORESTS[1], TREES[0], TREES[1]
+    )))
 }
 
-fn tree(estimator: &Bound<'_, PyAny>) -> PyResult<RegressionTree> {
-    let fitted = estimator.getattr("tree_").map_err(|_| {
-        PyTypeError::new_err(
-            "not a fitted RandomForestRegressor, ExtraTreesRegressor or DecisionTreeRegressor; fit it first",
-        )
-    })?;
-    if estimator.hasattr("classes_")? {
-        return Err(PyTypeError::new_err("a classifier; forests of regression trees are supported"));
-    }
-    let whole = |name: &str| integers(&fitted.getattr(name)?, "int64");
-    let left: PyReadonlyArray1<'_, i64> = whole("children_left")?.extract()?;
-    let right: PyReadonlyArray1<'_, i64> = whole("children_right")?.extract()?;
-    let feature: PyReadonlyArray1<'_, i64> = whole("feature")?.extract()?;
-    let threshold: PyReadonlyArray1<'_, f64> = floats(&fitted.getattr("threshold")?, "float64")?.extract()?;
-    let value = floats(&fitted.getattr("value")?, "float64")?;
-    let shape: Vec<usize> = value.getattr("shape")?.extract()?;
-    let [nodes, 1, 1] = shape[..] else {
+fn tree(fitted: &Bound<'_, PyAny>) -> PyResult<RegressionTree> {
+    let nodes = Nodes::of(fitted)?;
+    let [_, 1, 1] = nodes.shape[..] else {
         return Err(PyValueError::new_err(format!(
-            "a tree of {shape:?} values; fit one forest for each output, or one forest on one column"
+            "a tree of {:?} values; fit one forest for each output, or one forest on one column",
+            nodes.shape
         )));
     };
-    let value: PyReadonlyArray1<'_, f64> = value.call_method1("reshape", (nodes,))?.extract()?;
     RegressionTree::from_children(
-        (left.as_slice()?, right.as_slice()?),
-        feature.as_slice()?,
-        threshold.as_slice()?,
-        value.as_slice()?,
+        nodes.children()?,
+        nodes.feature.as_slice()?,
+        nodes.threshold.as_slice()?,
+        nodes.value.as_slice()?,
     )
     .map_err(errors::model)
 }
@@ -58,7 +60,8 @@ fn tree(estimator: &Bound<'_, PyAny>) -> PyResult<RegressionTree> {
 impl PyForest {
     /// From fitted scikit-learn regressors, a forest for each name. All have the same features. `schema` is that of the
     /// features: `place-1`, or a number of the caller's own, 32768 to 65535. `rows` and `seed` say how they were
-    /// trained.
+    /// trained. Raises TypeError for a model that is not a fitted RandomForestRegressor, ExtraTreesRegressor,
+    /// DecisionTreeRegressor or ExtraTreeRegressor, and ValueError for one of several outputs or fitted on missing values.
     #[staticmethod]
     #[pyo3(signature = (models, schema = None, rows = 0, seed = 0))]
     fn from_sklearn(
@@ -70,10 +73,8 @@ impl PyForest {
         let mut inputs = None;
         let mut outputs = Vec::with_capacity(models.len());
         for (name, model) in &models {
-            let own: usize = model
-                .getattr("n_features_in_")
-                .map_err(|_| PyTypeError::new_err(format!("{name}: not a fitted regressor; fit it first")))?
-                .extract()?;
+            let trees = trees(name, model)?;
+            let own: usize = model.getattr("n_features_in_")?.extract()?;
             if inputs.is_some_and(|inputs| inputs != own) {
                 return Err(PyValueError::new_err(format!(
                     "{name} has {own} features, the forests before it {}",
@@ -81,7 +82,7 @@ impl PyForest {
                 )));
             }
             inputs = Some(own);
-            outputs.push(ForestOutput { name: name.clone(), trees: trees(model)? });
+            outputs.push(ForestOutput { name: name.clone(), trees });
         }
         let inputs = inputs.ok_or_else(|| PyValueError::new_err("no forest; give at least one"))?;
         let made = Forest::new(schema.unwrap_or(SCHEMA_PLACE1), inputs, &outputs, rows, seed);

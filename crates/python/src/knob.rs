@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 
 use crate::errors;
 use crate::numbers::{floats, integers, matrix, rows, unmasked};
+use crate::sklearn::Nodes;
 
 fn activation(name: &str) -> PyResult<Activation> {
     match name {
@@ -90,7 +91,8 @@ pub struct PyTree {
 #[pymethods]
 impl PyTree {
     /// From a fitted scikit-learn `DecisionTreeClassifier` of one output. Thresholds are rounded down to 32 bits, so
-    /// that 32-bit rows, which scikit-learn uses, take the same path.
+    /// that 32-bit rows, which scikit-learn uses, take the same path. Raises TypeError for what is no such tree, and
+    /// ValueError for a question for missing values: `predict` takes none.
     #[staticmethod]
     fn from_sklearn(tree: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = tree.py();
@@ -100,24 +102,19 @@ impl PyTree {
         let classes = tree.getattr("classes_").map_err(|_| {
             PyTypeError::new_err("not a classifier: it has no `classes_`; regression trees have no classes")
         })?;
-        let whole = |name: &str| integers(&fitted.getattr(name)?, "int64");
-        let left: PyReadonlyArray1<'_, i64> = whole("children_left")?.extract()?;
-        let right: PyReadonlyArray1<'_, i64> = whole("children_right")?.extract()?;
-        let feature: PyReadonlyArray1<'_, i64> = whole("feature")?.extract()?;
-        let threshold: PyReadonlyArray1<'_, f64> = floats(&fitted.getattr("threshold")?, "float64")?.extract()?;
-        // Nodes x outputs x classes: rows of each class, or their shares, depending on the version of scikit-learn.
-        let value = floats(&fitted.getattr("value")?, "float64")?;
-        let shape: Vec<usize> = value.getattr("shape")?.extract()?;
-        let [nodes, 1, count] = shape[..] else {
+        let nodes = Nodes::of(&fitted)?;
+        // Rows of each class, or their shares, depending on the version of scikit-learn.
+        let [_, 1, count] = nodes.shape[..] else {
             return Err(PyValueError::new_err(format!(
-                "a tree of {shape:?} values; trees of one output are supported"
+                "a tree of {:?} values; trees of one output are supported",
+                nodes.shape
             )));
         };
         if classes.len()? != count {
             return Err(PyValueError::new_err(format!("{} classes and {count} in the tree", classes.len()?)));
         }
-        let value: PyReadonlyArray1<'_, f64> = value.call_method1("reshape", (nodes * count,))?.extract()?;
-        let leaves: Vec<(usize, f64)> = value
+        let leaves: Vec<(usize, f64)> = nodes
+            .value
             .as_slice()?
             .chunks_exact(count.max(1))
             .map(|shares| {
@@ -132,9 +129,9 @@ impl PyTree {
             .collect();
         let inputs: usize = tree.getattr("n_features_in_")?.extract()?;
         let tree = DecisionTree::from_children(
-            (left.as_slice()?, right.as_slice()?),
-            feature.as_slice()?,
-            threshold.as_slice()?,
+            nodes.children()?,
+            nodes.feature.as_slice()?,
+            nodes.threshold.as_slice()?,
             &leaves,
             inputs,
             count,
@@ -193,12 +190,13 @@ impl PyTree {
         self.tree.nodes().len()
     }
 
-    /// Label of each row (n, inputs), like the classifier's `predict`.
+    /// Label of each row (n, inputs), like the classifier's `predict`: array (n,). Raises ModelError for a number that is
+    /// not finite, and ValueError for rows of another width.
     fn predict<'py>(&self, py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let x = rows(x, self.tree.inputs())?;
         let values = x.as_slice()?;
-        let found: Vec<i64> =
-            py.detach(|| values.chunks_exact(self.tree.inputs()).map(|row| self.tree.predict(row) as i64).collect());
+        let found = py.detach(|| self.tree.predict_rows(values)).map_err(errors::model)?;
+        let found: Vec<i64> = found.into_iter().map(|class| class as i64).collect();
         self.classes.bind(py).call_method1("take", (PyArray1::from_vec(py, found),))
     }
 }

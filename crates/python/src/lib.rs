@@ -20,6 +20,7 @@ mod progress;
 mod replay;
 mod serve;
 mod setup;
+mod sklearn;
 mod ssd;
 mod staging;
 mod study;
