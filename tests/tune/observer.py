@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Cases of run.py: what the BPF observer counts."""
+"""Cases of run.py: what the BPF observer counts, and what it takes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from linnet.readahead.sweep import ADDED, total
 
 PAGES = 1
 """Place of the pages demanded in the counters (crates/tune/src/observe/cell.rs)."""
+BPF_HASH, BPF_PERCPU_HASH = "1", "5"
 
 
 def small_files(place: Path, count: int, size_bytes: int) -> list[Path]:
@@ -70,3 +71,38 @@ def sees_one_file_system_of_a_device(bed: Bed, data: Path, log: Path) -> None:
         found = total(observer.look(), inode)
         assert found is not None and found[PAGES] == 16, found
         del observer
+
+
+def hash_bytes() -> int:
+    """Memory of our BPF hash maps, as the kernel counts it."""
+    found = 0
+    for info in Path("/proc/self/fdinfo").iterdir():
+        try:
+            lines = dict(line.split(":\t", 1) for line in info.read_text().splitlines() if ":\t" in line)
+        except FileNotFoundError:
+            continue
+        if lines.get("map_type") in (BPF_HASH, BPF_PERCPU_HASH):
+            found += int(lines["memlock"])
+    return found
+
+
+def takes_memory_where_a_file_is_read(bed: Bed, data: Path, log: Path) -> None:
+    """A file takes as much as the CPUs need that read it, not as much as all CPUs of the machine."""
+    place = bed.root / "known"
+    files = small_files(place, 1000, 4096)
+    cpus = os.sched_getaffinity(0)
+    try:
+        observer = _native.TuneObserver(place)
+        os.sched_setaffinity(0, {min(cpus)})
+        before = hash_bytes()
+        for file in files:
+            read_once(file, 4096)
+        each = (hash_bytes() - before) / len(files)
+    finally:
+        os.sched_setaffinity(0, cpus)
+        shutil.rmtree(place)
+    del observer
+    if each == 0:
+        print("this kernel does not count it: takes_memory_where_a_file_is_read tests nothing")
+        return
+    assert each < 700, f"{each:.0f} bytes for each file, on one of {len(cpus)} CPUs"

@@ -308,6 +308,7 @@ CASES = [
     open_files_of_btrfs_are_found,
     observer.nothing_is_demanded_past_the_end,
     observer.sees_one_file_system_of_a_device,
+    observer.takes_memory_where_a_file_is_read,
     calibrate.refuses_what_it_cannot_do,
     calibrate.leaves_nothing_when_interrupted,
     calibrate.a_model_decides_where_the_rule_would_not,

@@ -17,11 +17,15 @@
  */
 #include "readahead.h"
 
+/*
+ * The CPU is part of the key. In a map that has a value for every CPU, each file would take memory, and time to read it,
+ * of all CPUs; most files are read by few.
+ */
 struct {
-	MAP_NUMBER(type, MAP_PERCPU_HASH);
-	MAP_NUMBER(max_entries, FILES_MAX);
+	MAP_NUMBER(type, MAP_HASH);
+	MAP_NUMBER(max_entries, CELLS_MAX);
 	MAP_NUMBER(map_flags, MAP_NO_PREALLOC);
-	MAP_TYPE(key, struct key);
+	MAP_TYPE(key, struct place);
 	MAP_TYPE(value, struct linnet_reads);
 } files SEC(".maps");
 
@@ -69,7 +73,7 @@ static volatile u32 has_notes;
 /* Files whose descriptors the iterator reports; the control group of the key is 0. */
 struct {
 	MAP_NUMBER(type, MAP_HASH);
-	MAP_NUMBER(max_entries, FILES_MAX);
+	MAP_NUMBER(max_entries, WANTED_MAX);
 	MAP_NUMBER(map_flags, MAP_NO_PREALLOC);
 	MAP_TYPE(key, struct key);
 	MAP_TYPE(value, u32);
@@ -117,13 +121,37 @@ ALWAYS_INLINE void count_lost(void)
 		(*count)++;
 }
 
+/* The counts of a file that has no place in `hot` on this CPU: where they are, or new ones, in `place` if it is free. */
+ALWAYS_INLINE struct linnet_reads *searched(const struct key *key, struct hot *place)
+{
+	struct place of = {.key = *key, .cpu = this_cpu()};
+	struct linnet_reads *cell = map_find(&files, &of);
+	u32 zero = 0;
+
+	if (cell) {
+		/* It stays where it is: its counters would be in two places. */
+		place->missed++;
+		return cell;
+	}
+	cell = map_find(&blank, &zero);
+	if (cell && (place->key.dev == 0 || place->missed++ > MISSED_MAX)) {
+		place->cell = *cell;
+		place->key = *key;
+		place->missed = 0;
+		return &place->cell;
+	}
+	if (cell && map_put(&files, &of, cell, MAP_NEW_ONLY) == 0)
+		return map_find(&files, &of);
+	count_lost();
+	return 0;
+}
+
 ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode)
 {
 	struct key key = {.inode = inode->i_ino, .dev = inode->i_sb->s_dev};
 	struct task_struct *task = current_task();
-	struct linnet_reads *cell;
 	struct hot *place;
-	u32 zero = 0, at;
+	u32 at;
 	u64 note, *noted;
 
 	if (only_dev && key.dev != only_dev)
@@ -145,23 +173,7 @@ ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode)
 			place->missed = 0;
 		return &place->cell;
 	}
-	cell = map_find(&files, &key);
-	if (cell) {
-		/* It stays where it is: its counters would be in two places. */
-		place->missed++;
-		return cell;
-	}
-	cell = map_find(&blank, &zero);
-	if (cell && (place->key.dev == 0 || place->missed++ > MISSED_MAX)) {
-		place->cell = *cell;
-		place->key = key;
-		place->missed = 0;
-		return &place->cell;
-	}
-	if (cell && map_put(&files, &key, cell, MAP_NEW_ONLY) == 0)
-		return map_find(&files, &key);
-	count_lost();
-	return 0;
+	return searched(&key, place);
 }
 
 /*

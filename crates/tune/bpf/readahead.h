@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The keys of what the observer counts, per file, control group and CPU; core/reads.h has the counters and the rules.
- * src/observe/cell.rs reads the same bytes: change both. Counters only grow; user space takes differences.
+ * src/observe/cell.rs and counted.rs read the same bytes: change both. Counters only grow; user space takes differences.
  */
 #ifndef LINNET_TUNE_READAHEAD_H
 #define LINNET_TUNE_READAHEAD_H
@@ -10,7 +10,8 @@
 #include "../../../core/reads.h"
 
 enum {
-	FILES_MAX = 4096,
+	CELLS_MAX = 8192,	/* src/observe/counted.rs asks for as many as the CPUs need */
+	WANTED_MAX = 4096,
 	HOT = 64,	/* files on each CPU that are found without a search */
 	MISSED_MAX = 4096,	/* events of others after which one of these makes room */
 	NOTES = 1024,	/* a power of two */
@@ -30,6 +31,13 @@ struct key {
 	u64 cgroup;
 	u32 dev;
 	u32 reader;
+};
+
+/* What is counted in `files`: a file, and the CPU that counts. */
+struct place {
+	struct key key;
+	u32 cpu;
+	u32 zero;
 };
 
 /* A file that is found without a search: its place follows from its number. */

@@ -4,22 +4,21 @@
 //! The programs sit on tracepoints; those that the running kernel lacks are left out and named in `Sight`. Fields are
 //! found by the kernel's own type information, so one object serves 6.1 to 6.18.
 
-use std::collections::HashMap;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use aya::maps::{HashMap as BpfHashMap, MapData, PerCpuArray, PerCpuHashMap};
+use aya::maps::{HashMap as BpfHashMap, PerCpuArray};
 use aya::programs::{BtfTracePoint, FEntry, FExit, Iter};
-use aya::{Btf, Ebpf, EbpfLoader, Pod};
+use aya::{Btf, Ebpf, EbpfLoader};
 
 use crate::advised::{Advised, MapAdvice};
 use crate::clock::processor_time;
 use crate::error::{Error, Result};
 use crate::mounts::Dev;
 use crate::nfs::rpc::Rpcs;
-use crate::observe::cell::{Cell, Counts};
+use crate::observe::counted::{ADVISED, Counted, Found, Key, cells, cells_max};
 use crate::observe::{Observer, Reader, Sample, Sight};
 use crate::openfile::{Descriptor, FLAG_DIRECT, FileId};
 
@@ -46,47 +45,10 @@ const FUNCTIONS: [(&str, &str, &str); 6] = [
 ];
 /// Without these nobody sees which pages are demanded.
 const DEMANDS: [&str; 3] = ["get_pages", "map_pages", "fault"];
-/// Files that nobody read for so long are forgotten.
-const IDLE: Duration = Duration::from_secs(30);
-/// And so soon where this many are known, of the `FILES_MAX` that there is room for: a copy of a tree reads each file once.
-const CROWDED: usize = 3072;
-const IDLE_CROWDED: Duration = Duration::from_secs(3);
 /// The PID namespace of the machine: `PROC_PID_INIT_INO` of the kernel.
 const PID_NAMESPACE: &str = "pid:[4026531836]";
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(C)]
-struct Key {
-    inode: u64,
-    cgroup: u64,
-    dev: u32,
-    /// With whose value the thread reads: `ADVISED`, a value above the device's in pages, or 0.
-    reader: u32,
-}
-
-/// `ADVISED` of readahead.h.
-const ADVISED: u32 = u32::MAX;
-
-/// `struct hot`.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-struct Hot {
-    key: Key,
-    cell: Cell,
-    missed: u32,
-    zero: u32,
-}
-
-// SAFETY: all are plain numbers without padding, as the C side declares them.
-unsafe impl Pod for Key {}
-// SAFETY: as above.
-unsafe impl Pod for Cell {}
-// SAFETY: as above.
-unsafe impl Pod for Hot {}
-
-/// Places of `hot`.
-const HOT: u32 = 64;
-/// Files in one question for descriptors: `FILES_MAX` of readahead.h.
+/// Files in one question for descriptors: `WANTED_MAX` of readahead.h.
 const WANTED_MAX: usize = 4096;
 /// All mappings are walked through so often, or less where that takes long: one part in so many of the time.
 const WALK: Duration = Duration::from_secs(2);
@@ -102,29 +64,14 @@ struct Walk {
     found: Rc<Advised>,
 }
 
-/// A file in `files`, all CPUs together.
-struct Known {
-    total: Counts,
-    active: Instant,
-}
-
 /// The running observer. Dropping it detaches the programs.
 pub struct Bpf {
     ebpf: Ebpf,
     sight: Sight,
-    known: HashMap<Key, Known>,
-    /// By place and CPU.
-    hot: HashMap<(u32, usize), (Key, Counts)>,
+    counted: Counted,
     /// None where the kernel does not show mappings.
     walk: Option<Walk>,
     page_kib: u32,
-}
-
-/// What one look finds of a file.
-#[derive(Default)]
-struct Found {
-    counts: Counts,
-    processes: Vec<u32>,
 }
 
 pub(crate) fn refused(what: impl std::fmt::Display) -> Error {
@@ -163,6 +110,7 @@ fn load(only: Option<Dev>, last_is_end: bool, btf: &Btf) -> Result<Ebpf> {
         .override_global("last_is_end", &last_is_end, true)
         .override_global("page_shift", &page_shift, true)
         .override_global("flag_direct", &FLAG_DIRECT, true)
+        .map_max_entries("files", cells_max())
         .load(OBJECT)
         .map_err(|error| {
             refused(format!("the BPF object cannot be loaded ({}); it needs root and BPF", causes(&error)))
@@ -197,14 +145,6 @@ fn iterator<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut Iter {
     ebpf.program_mut(name).expect("in the object").try_into().expect("an iterator")
 }
 
-fn files(ebpf: &Ebpf) -> PerCpuHashMap<&MapData, Key, Cell> {
-    PerCpuHashMap::try_from(ebpf.map("files").expect("in the object")).expect("its key and value")
-}
-
-fn hot(ebpf: &Ebpf) -> PerCpuArray<&MapData, Hot> {
-    PerCpuArray::try_from(ebpf.map("hot").expect("in the object")).expect("its value")
-}
-
 /// Whether mm_filemap_get_pages gives the page after the last one. One page of our own program is read to see.
 fn gives_end(btf: &Btf) -> bool {
     let probe = || -> Option<bool> {
@@ -213,9 +153,7 @@ fn gives_end(btf: &Btf) -> bool {
         let mut page = [0; 4096];
         std::fs::File::open("/proc/self/exe").ok()?.read_exact_at(&mut page, 0).ok()?;
         let own = std::process::id();
-        let searched = files(&ebpf).iter().flatten().flat_map(|(_, cells)| cells.to_vec()).collect::<Vec<Cell>>();
-        let hot = (0..HOT).filter_map(|at| hot(&ebpf).get(&at, 0).ok()).flat_map(|all| all.to_vec());
-        let cells: Vec<Cell> = searched.into_iter().chain(hot.map(|hot| hot.cell)).collect();
+        let cells = cells(&ebpf).ok()?;
         let ours = cells.iter().find(|cell| cell.process == own && cell.start == 0 && cell.counts.accesses == 1)?;
         Some(ours.end == 2)
     };
@@ -269,19 +207,7 @@ impl Bpf {
         }
         let walk = loaded.is_ok().then(Walk::default);
         let page_kib = u32::try_from(rustix::param::page_size() / 1024).expect("a small number");
-        Bpf { ebpf, sight, known: HashMap::new(), hot: HashMap::new(), walk, page_kib }
-    }
-
-    /// Forgets files that nobody reads any more, so that the map has room.
-    fn forget(&mut self, now: Instant) {
-        let idle = if self.known.len() < CROWDED { IDLE } else { IDLE_CROWDED };
-        let old: Vec<Key> = self.known.iter().filter(|(_, k)| now - k.active > idle).map(|(key, _)| *key).collect();
-        let Some(map) = self.ebpf.map_mut("files") else { return };
-        let Ok(mut map) = PerCpuHashMap::<_, Key, Cell>::try_from(map) else { return };
-        for key in old {
-            let _ = map.remove(&key);
-            self.known.remove(&key);
-        }
+        Bpf { ebpf, sight, counted: Counted::new(), walk, page_kib }
     }
 }
 
@@ -291,38 +217,7 @@ impl Observer for Bpf {
     }
 
     fn look(&mut self) -> Result<Vec<Sample>> {
-        let now = Instant::now();
-        let mut found: HashMap<Key, Found> = HashMap::new();
-        let mut note = |key: Key, counts: Counts, processes: &mut dyn Iterator<Item = u32>| {
-            let of = found.entry(key).or_default();
-            of.counts = of.counts.plus(counts);
-            of.processes.extend(processes.filter(|process| *process != 0));
-        };
-        for entry in files(&self.ebpf).iter() {
-            // A file that is forgotten while we look ends nothing.
-            let Ok((key, cells)) = entry else { continue };
-            let total = cells.iter().fold(Counts::default(), |sum, cell| sum.plus(cell.counts));
-            let known = self.known.entry(key).or_insert(Known { total: Counts::default(), active: now });
-            let counts = total.since(known.total);
-            known.total = total;
-            if !counts.is_idle() {
-                known.active = now;
-                note(key, counts, &mut cells.iter().map(|cell| cell.process));
-            }
-        }
-        let places = hot(&self.ebpf);
-        for at in 0..HOT {
-            let all = places.get(&at, 0).map_err(|error| refused(causes(&error)))?;
-            for (cpu, hot) in all.iter().enumerate().filter(|(_, hot)| hot.key.dev != 0) {
-                let before = self.hot.insert((at, cpu), (hot.key, hot.cell.counts));
-                // Another file had the place: what is there began at nothing.
-                let before = before.filter(|(key, _)| *key == hot.key).map_or(Counts::default(), |(_, counts)| counts);
-                let counts = hot.cell.counts.since(before);
-                if !counts.is_idle() {
-                    note(hot.key, counts, &mut std::iter::once(hot.cell.process));
-                }
-            }
-        }
+        let found = self.counted.look(&mut self.ebpf)?;
         let page_kib = self.page_kib;
         let samples = found.into_iter().map(|(key, Found { counts, mut processes })| {
             processes.sort_unstable();
@@ -335,9 +230,7 @@ impl Observer for Bpf {
             };
             Sample { file, cgroup: key.cgroup, reader, counts, rpcs: Rpcs::default(), processes }
         });
-        let samples = samples.collect();
-        self.forget(now);
-        Ok(samples)
+        Ok(samples.collect())
     }
 
     fn descriptors(&mut self, wanted: &[FileId]) -> Result<Vec<Descriptor>> {

@@ -2,9 +2,13 @@
 //! What is read, and how: per file and control group with BPF, per disk without.
 
 #[cfg(feature = "bpf")]
+mod batch;
+#[cfg(feature = "bpf")]
 mod bpf;
 mod cell;
 mod coarse;
+#[cfg(feature = "bpf")]
+mod counted;
 
 pub use cell::{Counts, DISTANCES, NUMBERS, SIZES};
 pub use coarse::Coarse;

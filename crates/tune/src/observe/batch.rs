@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reads a whole hash map of BPF, hundreds of entries in one system call. aya makes two for each entry.
+
+use std::io::{Error, Result};
+use std::os::fd::{AsFd, AsRawFd};
+
+use aya::Pod;
+use aya::maps::MapData;
+
+/// `BPF_MAP_LOOKUP_BATCH` of bpf(2); hash maps have it from Linux 5.6 on.
+const LOOKUP_BATCH: libc::c_int = 24;
+/// Entries in one call. A bucket of the map must fit as a whole, and has one or two entries.
+const ENTRIES: usize = 512;
+
+/// The part of the kernel's `union bpf_attr` for batches.
+#[repr(C)]
+struct Attributes {
+    from: u64,
+    next: u64,
+    keys: u64,
+    values: u64,
+    count: u32,
+    map: u32,
+    entry_flags: u64,
+    flags: u64,
+}
+
+/// Memory for the entries of one call.
+pub(super) struct Batch<K, V> {
+    keys: Vec<K>,
+    values: Vec<V>,
+}
+
+impl<K: Pod, V: Pod> Batch<K, V> {
+    pub fn new() -> Batch<K, V> {
+        Batch { keys: Vec::with_capacity(ENTRIES), values: Vec::with_capacity(ENTRIES) }
+    }
+
+    /// Calls `each` with every entry of a hash map of `K` and `V`. An entry that is removed meanwhile may be left out.
+    pub fn read(&mut self, map: &MapData, mut each: impl FnMut(K, &V)) -> Result<()> {
+        // Where the next call goes on: the kernel's number of a bucket.
+        let (mut at, mut next) = (0u32, 0u32);
+        let mut begun = false;
+        loop {
+            self.keys.clear();
+            self.values.clear();
+            let mut attributes = Attributes {
+                from: if begun { (&raw const at) as u64 } else { 0 },
+                next: (&raw mut next) as u64,
+                keys: self.keys.as_mut_ptr() as u64,
+                values: self.values.as_mut_ptr() as u64,
+                count: ENTRIES as u32,
+                map: map.fd().as_fd().as_raw_fd().cast_unsigned(),
+                entry_flags: 0,
+                flags: 0,
+            };
+            // SAFETY: the kernel reads and writes `attributes`, `at` and `next`, and writes at most ENTRIES keys and values,
+            // for which there is room.
+            let status = unsafe {
+                libc::syscall(libc::SYS_bpf, LOOKUP_BATCH, &raw mut attributes, size_of::<Attributes>() as libc::c_uint)
+            };
+            let error = (status != 0).then(Error::last_os_error);
+            // No such entry: those of this call are the last ones.
+            let ended = error.as_ref().is_some_and(|error| error.raw_os_error() == Some(libc::ENOENT));
+            if let Some(error) = error.filter(|_| !ended) {
+                return Err(error);
+            }
+            let count = (attributes.count as usize).min(ENTRIES);
+            // SAFETY: the kernel has written so many, and every pattern of bits is a `Pod`.
+            unsafe {
+                self.keys.set_len(count);
+                self.values.set_len(count);
+            }
+            self.keys.iter().zip(&self.values).for_each(|(key, value)| each(*key, value));
+            if ended {
+                return Ok(());
+            }
+            (at, begun) = (next, true);
+        }
+    }
+}
