@@ -2,7 +2,8 @@
 //! The BPF observer: loads `bpf/readahead.bpf.c`, which was compiled when we were, and reads its counters.
 //!
 //! The programs sit on tracepoints; those that the running kernel lacks are left out and named in `Sight`. Fields are
-//! found by the kernel's own type information, so one object serves 6.1 to 6.18.
+//! found by the kernel's own type information, so one object serves all kernels whose page cache has folios and says so
+//! where pages are added: from 5.17 on. It was tried on 6.1, 6.12 and 6.18.
 
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -113,7 +114,10 @@ fn load(only: Option<Dev>, last_is_end: bool, btf: &Btf) -> Result<Ebpf> {
         .map_max_entries("files", cells_max())
         .load(OBJECT)
         .map_err(|error| {
-            refused(format!("the BPF object cannot be loaded ({}); it needs root and BPF", causes(&error)))
+            refused(format!(
+                "the BPF object cannot be loaded ({}); it needs root, BPF and Linux 5.17 or later",
+                causes(&error)
+            ))
         })
 }
 
@@ -124,7 +128,7 @@ fn attach(ebpf: &mut Ebpf, program: &str, tracepoint: &str, btf: &Btf) -> Result
     attached.map(|_| ()).map_err(|error| refused(format!("{tracepoint}: {}", causes(&error))))
 }
 
-/// Watches a function instead of a tracepoint. Debian's amd64 kernels allow it from 5.10 on.
+/// Watches a function instead of a tracepoint. Kernels for amd64 allow it, those for 64-bit ARM from 6.4 on.
 fn attach_function(ebpf: &mut Ebpf, instead_of: &str, btf: &Btf) -> Result<()> {
     let Some((_, name, function)) = FUNCTIONS.iter().find(|(program, ..)| *program == instead_of) else {
         return Err(refused("no function stands for it"));
@@ -173,9 +177,7 @@ impl Bpf {
             if program == "add" {
                 return Err(error);
             }
-            if program.starts_with("ra_") {
-                sight.limits.push(not_seen(what, &[error]));
-            } else if let Err(other) = attach_function(&mut ebpf, program, &btf) {
+            if let Err(other) = attach_function(&mut ebpf, program, &btf) {
                 sight.demands &= !DEMANDS.contains(&program);
                 sight.limits.push(not_seen(what, &[error, other]));
             }
