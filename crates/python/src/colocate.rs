@@ -175,7 +175,9 @@ impl PySharedDrive {
         };
         let mut drive = Ssd::new(&params, seed).map_err(errors::device)?;
         py.detach(|| match filled {
-            None => drive.precondition(),
+            None => {
+                drive.precondition();
+            }
             Some(tenants) => drive.write_once(part_bytes(&drive) * tenants.min(TENANTS_MAX) as u64),
         });
         Ok(PySharedDrive { parameters: DeviceParams::Timelines(params).to_toml(), ready: Mutex::new(drive) })

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use linnet_ssd::queued::{QueuedSsd, Served};
-use linnet_ssd::{Cause, DeviceParams, Params, Ssd, Tenant, run_tenants};
+use linnet_ssd::{Cause, DeviceParams, Params, Settled, Ssd, Tenant, run_tenants};
 use linnet_types::{Device, IoRecord, Nanos};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
@@ -29,11 +29,13 @@ pub struct PyDevice {
     params: DeviceParams,
     ready: Ready,
     seed: u64,
+    /// None if it was not preconditioned here.
+    settled: Option<Settled>,
 }
 
 /// The drive before each run.
 enum Ready {
-    Timelines(Mutex<Ssd>),
+    Timelines(Box<Mutex<Ssd>>),
     Queued(Box<QueuedSsd>),
 }
 
@@ -69,23 +71,20 @@ impl PyDevice {
             _ => return Err(PyValueError::new_err("give a preset or a parameter file")),
         };
         set_share(&mut params, &name, device_wide_share)?;
+        let settled;
         let ready = match &params {
             DeviceParams::Timelines(params) => {
                 let mut device = Ssd::new(params, seed).map_err(errors::device)?;
-                if precondition {
-                    py.detach(|| device.precondition());
-                }
-                Ready::Timelines(Mutex::new(device))
+                settled = precondition.then(|| py.detach(|| device.precondition()));
+                Ready::Timelines(Box::new(Mutex::new(device)))
             }
             DeviceParams::Queued(params) => {
                 let mut device = QueuedSsd::new(params).map_err(errors::device)?;
-                if precondition {
-                    py.detach(|| device.precondition(seed));
-                }
+                settled = precondition.then(|| py.detach(|| device.precondition(seed)));
                 Ready::Queued(Box::new(device))
             }
         };
-        Ok(PyDevice { params, ready, seed })
+        Ok(PyDevice { params, ready, seed, settled })
     }
 
     /// Loads a saved drive.
@@ -93,7 +92,7 @@ impl PyDevice {
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let device = py.detach(|| Ssd::load(&path)).map_err(errors::device)?;
         let params = DeviceParams::Timelines(device.params());
-        Ok(PyDevice { params, ready: Ready::Timelines(Mutex::new(device)), seed: 0 })
+        Ok(PyDevice { params, ready: Ready::Timelines(Box::new(Mutex::new(device))), seed: 0, settled: None })
     }
 
     /// Saves the preconditioned drive; the file appears complete or not at all.
@@ -121,6 +120,12 @@ impl PyDevice {
     #[getter]
     fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// Write amplification at the end of preconditioning, and whether it was steady; None without it.
+    #[getter]
+    fn settled(&self) -> Option<(f64, bool)> {
+        self.settled.map(|settled| (settled.amplification, settled.steady))
     }
 
     /// Latency of a read on the idle drive, ns.
@@ -220,7 +225,8 @@ impl PyDevice {
     fn overwritten(&self, py: Python<'_>, ios: usize, seed: u64) -> PyResult<PyDevice> {
         let mut device = self.drive()?;
         py.detach(|| device.overwrite(ios as u64, seed));
-        Ok(PyDevice { params: self.params.clone(), ready: Ready::Timelines(Mutex::new(device)), seed: self.seed })
+        let ready = Ready::Timelines(Box::new(Mutex::new(device)));
+        Ok(PyDevice { params: self.params.clone(), ready, seed: self.seed, settled: None })
     }
 
     /// Runs threads of 4 KiB requests at random offsets that share a copy of the drive. A tenant is (I/Os per second,

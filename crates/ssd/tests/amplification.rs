@@ -2,7 +2,7 @@
 //! Compares the write amplification of greedy collection under uniform random overwrites with theory.
 
 use linnet_sim::Chance;
-use linnet_ssd::{Params, Ssd};
+use linnet_ssd::{PRESETS, Params, Ssd};
 use linnet_types::{LatencyModel, Op, Request};
 
 /// Greedy collection of blocks of `n` pages, `a` pages of flash per page of data (Desnoyers, SYSTOR 2012, the form for
@@ -21,6 +21,36 @@ fn theory(a: f64, n: f64) -> f64 {
         if n / (n - k) * ((n + 0.5) / (k + 0.5)).ln() > a { low = k } else { high = k }
     }
     n / (n - low)
+}
+
+/// A preconditioned drive has collected, and goes on as it does after long use, whatever its spare space.
+#[test]
+fn preconditioning_ends_in_steady_state() {
+    for name in PRESETS {
+        let preset = Params::preset(name).unwrap();
+        for over_provisioning in [preset.over_provisioning, 0.3, 0.5, 0.7, 1.0, 2.0] {
+            // Shorter blocks, for speed.
+            let params = Params { over_provisioning, pages_per_block: 4, gc_quantum_rows: 1, ..preset.clone() };
+            let mut ssd = Ssd::new(&params, 6).unwrap();
+            let settled = ssd.precondition();
+            assert!(settled.steady && ssd.wear().most >= 1, "{name} {over_provisioning}: {settled:?}");
+            let capacity = ssd.capacity_bytes();
+            let mut chance = Chance::new(3);
+            // Extents as preconditioning writes them.
+            let mut overwrite = |share: f64| {
+                let mut left = (share * capacity as f64) as u64;
+                let writes = std::iter::from_fn(|| {
+                    let size_bytes = 4096u32 << chance.below(6);
+                    left = left.checked_sub(u64::from(size_bytes))?;
+                    Some((chance.below(capacity / 4096) * 4096, size_bytes))
+                });
+                ssd.overwrite_until_steady(writes, capacity, u32::MAX).amplification
+            };
+            let at_once = overwrite(0.26);
+            let later = [4.0, 0.26, 0.26, 0.26].map(&mut overwrite)[1..].iter().sum::<f64>() / 3.0;
+            assert!((at_once / later - 1.0).abs() < 0.04, "{name} {over_provisioning}: {at_once} {later}");
+        }
+    }
 }
 
 #[test]

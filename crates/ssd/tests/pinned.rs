@@ -53,7 +53,7 @@ fn runs_of_the_presets_match_their_hashes() {
         ("enterprise-wide", 0x0bc2_b338_9add_8856),
         ("sata", 0xbf17_3ab2_a858_a5a2),
         ("970-evo", 0x7d22_88e7_b40b_3f76),
-        ("600p", 0x98d8_3369_aa58_ca5f),
+        ("600p", 0x6e79_6411_8803_b497),
         ("pe8110", 0x72d5_8a75_cc41_64df),
         ("d7-p5520", 0xa9ef_1c28_1430_96df),
         ("cm7-r", 0x16de_aeab_47cc_d9d3),

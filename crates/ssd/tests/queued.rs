@@ -263,10 +263,10 @@ fn amplification_is_that_of_theory() {
 /// A preconditioned device collects from its first writes on, with the amplification of a device in long use.
 #[test]
 fn a_preconditioned_device_is_in_steady_state() {
-    for spare_share_of_raw in [0.2, 0.3] {
+    for spare_share_of_raw in [0.2, 0.3, 0.5] {
         let params = lone_chip(spare_share_of_raw);
         let mut ssd = QueuedSsd::new(&params).unwrap();
-        ssd.precondition(3);
+        assert!(ssd.precondition(3).steady);
         let stats = ssd.stats();
         assert_eq!((ssd.check(), stats.host_programs, stats.gc_programs), (Ok(()), 0, 0));
         let amplification = lap(&mut ssd, &params, &mut Chance::new(8), &mut 0);

@@ -68,6 +68,11 @@ pub(super) struct Flash {
 }
 
 impl Flash {
+    /// Blocks that were erased since the device was new.
+    pub fn erased(&self) -> u64 {
+        self.planes.iter().flat_map(|plane| &plane.blocks).map(|block| u64::from(block.erases)).sum()
+    }
+
     pub fn new(params: &QueuedParams) -> Self {
         let plane = Plane {
             blocks: vec![Block::default(); params.blocks_per_plane as usize],

@@ -5,7 +5,7 @@ use linnet_sim::Chance;
 
 use super::engine::{QueuedSsd, QueuedStats};
 use super::flash::{Block, NONE, Stream};
-use crate::precondition::{ALIKE, EXTENTS, WINDOW_SHARE, WINDOWS_MAX};
+use crate::precondition::{ALIKE, EXTENTS, Settled, WINDOW_SHARE, WINDOWS_MAX};
 
 /// Extents are multiples of this.
 const EXTENT_BYTES: u64 = 4096;
@@ -14,22 +14,26 @@ impl QueuedSsd {
     /// Simulates long use: writes every logical page, then overwrites at random until garbage collection runs at a
     /// steady write amplification, as [`crate::Ssd::precondition`] does. Changes the maps only: no time passes.
     /// Afterwards the device is idle at time 0, its statistics are zero, and its previous contents are lost. The seed
-    /// determines what is overwritten.
-    pub fn precondition(&mut self, seed: u64) {
+    /// determines what is overwritten. Returns how steady that is.
+    pub fn precondition(&mut self, seed: u64) -> Settled {
         self.write_once();
         let pages = self.params.logical_pages();
         let mut chance = Chance::new(seed).fork(3);
-        let window = (f64::from(pages) * WINDOW_SHARE) as u64;
-        let mut before = f64::INFINITY;
-        for _ in 0..WINDOWS_MAX {
-            let amplification = 1.0 + self.overwrite(window, &mut chance) as f64 / window.max(1) as f64;
-            let alike = (amplification / before - 1.0).abs() < ALIKE;
-            before = amplification;
-            if alike {
-                break;
-            }
+        let window = ((f64::from(pages) * WINDOW_SHARE) as u64).max(1);
+        let used = u64::from(self.params.blocks_per_plane - self.params.reserved_blocks_per_plane);
+        let blocks = u64::from(self.params.planes()) * used;
+        let (mut settled, mut windows) = (Settled::default(), 0);
+        while !settled.steady && windows < WINDOWS_MAX {
+            let (moved, written) = self.overwrite(window, &mut chance);
+            let amplification = 1.0 + moved as f64 / window as f64;
+            let collected = self.flash.erased() >= blocks;
+            let alike = (amplification / settled.amplification - 1.0).abs() < ALIKE;
+            let steady = collected && alike;
+            windows += u32::from(collected);
+            settled = Settled { pages: settled.pages + written, amplification, steady };
         }
         self.stats = QueuedStats::default();
+        settled
     }
 
     /// Writes every logical page once, in order, as a rebuild does. Changes the maps only: no time passes. Afterwards the
@@ -44,8 +48,9 @@ impl QueuedSsd {
         self.stats = QueuedStats::default();
     }
 
-    /// Overwrites this many pages at random places. Returns how many pages were moved to free space.
-    fn overwrite(&mut self, window: u64, chance: &mut Chance) -> u64 {
+    /// Overwrites at least this many pages at random places. Returns how many pages were moved to free space, and how
+    /// many were overwritten.
+    fn overwrite(&mut self, window: u64, chance: &mut Chance) -> (u64, u64) {
         let pages = self.params.logical_pages();
         let (mut moved, mut written) = (0, 0);
         while written < window {
@@ -57,7 +62,7 @@ impl QueuedSsd {
                 written += 1;
             }
         }
-        moved
+        (moved, written)
     }
 
     /// Maps a whole page of host data. Returns how many pages were moved to free space.

@@ -239,6 +239,11 @@ impl Ftl {
         4 * words + self.state.len() + 8 * self.split.len()
     }
 
+    /// Superblocks that were erased since the map was new.
+    pub fn erased(&self) -> u64 {
+        self.erases.iter().map(|&erases| u64::from(erases)).sum()
+    }
+
     /// Distribution of erases over the superblocks.
     pub fn wear(&self) -> Wear {
         let count = self.erases.len().max(1) as f64;

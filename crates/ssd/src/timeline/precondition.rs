@@ -8,10 +8,19 @@ use linnet_sim::Chance;
 use super::machine::Machine;
 use crate::precondition::{ALIKE, EXTENTS, Settled, WINDOW_SHARE, WINDOWS_MAX};
 
+/// What comes before a window may be the last.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Least {
+    /// Windows that are compared with none before them.
+    pub windows: u32,
+    /// Superblocks that the drive has erased since it was new; windows until then do not count towards the limit.
+    pub erases: u64,
+}
+
 impl Machine {
     /// Writes every logical page once, in order, then overwrites at random until write amplification is steady. Changes
     /// the maps only: no time passes. The device must be new.
-    pub fn precondition(&mut self, mut chance: Chance) {
+    pub fn precondition(&mut self, mut chance: Chance) -> Settled {
         let geometry = self.geometry.clone();
         let unit_pages = geometry.unit_pages as usize;
         let mut unit = Vec::with_capacity(unit_pages);
@@ -23,20 +32,22 @@ impl Machine {
             let extent = 1 << chance.below(EXTENTS);
             first..(first + extent).min(geometry.logical_pages)
         });
-        self.overwrite_until_steady(anywhere, geometry.logical_pages, 0, unit);
+        let least = Least { windows: 0, erases: geometry.superblocks.into() };
+        self.overwrite_until_steady(anywhere, geometry.logical_pages, least, unit)
     }
 
     /// Overwrites these pages until write amplification is steady: in windows of a share of `space` pages, of which the
-    /// first `least` are not compared. Changes the maps only: no time passes. `unit` has pages that wait to be written.
+    /// first ones are not compared, as `least` says. Changes the maps only: no time passes. `unit` has pages that wait to
+    /// be written.
     pub fn overwrite_until_steady(
         &mut self,
         writes: impl Iterator<Item = Range<u32>>,
         space: u32,
-        least: u32,
+        least: Least,
         mut unit: Vec<u32>,
     ) -> Settled {
         let window = ((f64::from(space) * WINDOW_SHARE) as u64).max(1);
-        let (mut moved, mut written, mut windows) = (0, 0, 0);
+        let (mut moved, mut written, mut windows, mut compared) = (0, 0, 0, 0);
         let mut settled = Settled::default();
         for pages in writes {
             written += u64::from(pages.end - pages.start);
@@ -45,11 +56,14 @@ impl Machine {
             }
             if written >= window {
                 let amplification = 1.0 + moved as f64 / window as f64;
-                let steady = windows > least && (amplification / settled.amplification - 1.0).abs() < ALIKE;
+                let collected = self.ftl.erased() >= least.erases;
+                let alike = (amplification / settled.amplification - 1.0).abs() < ALIKE;
+                let steady = collected && windows > least.windows && alike;
                 windows += 1;
+                compared += u32::from(collected);
                 settled = Settled { pages: settled.pages + written, amplification, steady };
                 (moved, written) = (0, 0);
-                if steady || windows == WINDOWS_MAX {
+                if steady || compared == WINDOWS_MAX {
                     break;
                 }
             }

@@ -8,6 +8,7 @@ use linnet_types::{Foresight, LatencyModel, Nanos, Op, Outcome, Request};
 
 use super::machine::Machine;
 use super::params::{PAGE_BYTES, Params};
+use super::precondition::Least;
 use super::spans::{Resource, Span, SpanLog};
 use super::stats::{Stats, StreamStats, Wear};
 use crate::cause::Cause;
@@ -41,12 +42,12 @@ impl Ssd {
 
     /// Simulates long use: writes every logical page, then overwrites at random until garbage collection runs at a
     /// steady write amplification. Afterwards the device is idle at time 0, its statistics are zero, and its previous
-    /// contents are lost.
-    pub fn precondition(&mut self) {
+    /// contents are lost. Returns how steady that is.
+    pub fn precondition(&mut self) -> Settled {
         let machine = self.machine.get_mut();
         *machine = Machine::new(&machine.params.clone(), self.seed);
-        machine.precondition(Chance::new(self.seed).fork(3));
         self.streams.clear();
+        machine.precondition(Chance::new(self.seed).fork(3))
     }
 
     /// Writes the first bytes of a new drive once, in order; the rest of it stays empty. Whole pages of 4 KiB.
@@ -66,7 +67,7 @@ impl Ssd {
     }
 
     /// Overwrites what these writes do, offset and bytes, of parts of the drive with `space_bytes` in all, until write
-    /// amplification is steady, by the rule of [`Ssd::precondition`], and not before `least` windows. A page that a
+    /// amplification of two windows of a quarter of that space is the same, and not before `least` windows. A page that a
     /// write touches is written as a whole. Changes the maps only: no time passes, and what is in the buffer stays
     /// there.
     pub fn overwrite_until_steady(
@@ -81,6 +82,7 @@ impl Ssd {
             let end = (offset + u64::from(size)).div_ceil(page).min(most);
             (offset / page).min(end) as u32..end as u32
         });
+        let least = Least { windows: least, erases: 0 };
         machine.overwrite_until_steady(pages, (space_bytes / page).min(most) as u32, least, Vec::new())
     }
 

@@ -276,7 +276,11 @@ def precondition(
     start = time.perf_counter()
     drive = device(preset, params, seed, share)
     drive.save(out)
-    console.print(f"{out}: {drive.capacity_bytes / 2**30:.1f} GiB logical, {time.perf_counter() - start:.1f} s")
+    amplification, steady = drive.settled or (1.0, False)
+    console.print(
+        f"{out}: {drive.capacity_bytes / 2**30:.1f} GiB logical, write amplification {amplification:.2f}"
+        f"{'' if steady else ' (not steady yet)'}, {time.perf_counter() - start:.1f} s"
+    )
 
 
 def serve(
