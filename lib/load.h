@@ -37,13 +37,13 @@ struct outcome {
 	uint64_t offset;
 	int32_t result;
 	uint8_t replica, revokes, errors, hedged;
+	uint8_t copies; /* that a device served or failed: not those that it revoked, which cost it nothing */
 };
 
 struct run {
 	struct outcome *outcomes; /* warm-up reads first */
 	uint64_t count;
 	uint64_t elapsed_ns;
-	uint64_t copies; /* sent to devices, including hedges and failovers */
 };
 
 /* Runs the load. Returns 0 or a negative errno. */

@@ -35,7 +35,7 @@ static double quantile_us(const uint64_t *sorted, uint64_t count, double q)
 
 struct totals {
 	uint64_t *latency, *lag;
-	uint64_t reads, failed, revokes, errors, hedges, served[LINNET_REPLICAS_MAX];
+	uint64_t reads, failed, revokes, errors, hedges, copies, served[LINNET_REPLICAS_MAX];
 	double mean_us;
 };
 
@@ -47,6 +47,7 @@ static void total(const struct options *options, const struct run *run, struct t
 		t->revokes += o->revokes;
 		t->errors += o->errors;
 		t->hedges += o->hedged;
+		t->copies += o->copies;
 		t->lag[i - options->warmup] = o->submit_ns - o->arrive_ns;
 		if (o->result < 0) {
 			t->failed++;
@@ -73,13 +74,14 @@ void report_summary(FILE *to, const struct options *options, const struct run *r
 {
 	struct totals t = {.latency = calloc(options->reads, sizeof(uint64_t)),
 			   .lag = calloc(options->reads, sizeof(uint64_t))};
-	double extra = (double)run->copies / (double)run->count - 1;
+	double extra;
 
 	if (!t.latency || !t.lag) {
 		fprintf(stderr, "linnet-load: out of memory for the summary\n");
 		exit(1);
 	}
 	total(options, run, &t);
+	extra = (double)t.copies / (double)options->reads - 1;
 	if (options->json) {
 		fprintf(to, "{\"mode\": \"%s\", \"seed\": %" PRIu64 ", \"rate\": %g, \"size_bytes\": %zu, ",
 			mode_name(options->mode), options->seed, options->rate, options->size_bytes);

@@ -129,6 +129,7 @@ static void answer(struct state *state, struct linnet_request *request, uint64_t
 	struct outcome *outcome = slot->outcome;
 
 	slot->out--;
+	outcome->copies = (uint8_t)(outcome->copies + request->errors + (request->result >= 0));
 	if (!slot->answered) {
 		outcome->revokes = (uint8_t)(outcome->revokes + request->revokes);
 		outcome->errors = (uint8_t)(outcome->errors + request->errors);
@@ -203,7 +204,6 @@ int load_run(const struct options *options, const struct linnet_replica *replica
 {
 	struct state state = {.options = options, .replicas = replicas, .run = run};
 	size_t buffers = (size_t)options->depth * 2 * options->size_bytes;
-	struct linnet_reader_stats stats;
 	struct slot *slots;
 	char *memory;
 	int error;
@@ -231,8 +231,6 @@ int load_run(const struct options *options, const struct linnet_replica *replica
 		state.start_ns = clock_ns();
 		error = drive(&state);
 		run->elapsed_ns = clock_ns() - state.start_ns;
-		linnet_reader_stats(state.reader, &stats);
-		run->copies = stats.reads + stats.failovers;
 		linnet_reader_close(state.reader);
 	}
 	if (memory != MAP_FAILED)
