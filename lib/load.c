@@ -87,6 +87,18 @@ static enum mode mode(const char *text)
 	fail(2, "--mode: '%s' is not primary, failover or hedge", text);
 }
 
+/* The library says what a tag is; with a depth of 1 it refuses nothing else. */
+static void check_tag(unsigned tag)
+{
+	struct linnet_reader *reader;
+	int error = linnet_reader_open(&reader, tag, 1);
+
+	if (error == -EINVAL)
+		fail(2, "--tag: 0x%x has no class from 1 to 3 in its upper three bits, or no hint in the ten after them", tag);
+	if (!error)
+		linnet_reader_close(reader);
+}
+
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option LONG[] = {
@@ -123,6 +135,7 @@ static void parse(int argc, char **argv, struct options *o)
 		fail(2, "give --reads or --seconds, not both");
 	if (seconds > 0)
 		o->reads = (uint64_t)ceil(seconds * o->rate);
+	check_tag(o->tag);
 	if (o->size_bytes % 512)
 		fail(2, "--size: %zu is not a multiple of 512", o->size_bytes);
 	o->count = (unsigned)(argc - optind);

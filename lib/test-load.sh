@@ -34,10 +34,24 @@ hedged=$(awk -F, 'NR > 1 && $9' "$dir/hedge" | wc -l)
 [ "$(field "$hedge" extra_io)" = "$(awk -v n="$hedged" 'BEGIN { printf "%.6f", n / 60 }')" ] || fail "extra I/O of hedges: $hedge"
 [ "$(awk -F, 'NR > 1 && $6 == 1 && !$9' "$dir/hedge" | wc -l)" = 0 ] || fail "the second replica answered without a hedge"
 
-for wrong in "--rate 0" "--rate x" "--size 100" "--mode best" "--span 1g" "--reads 5 --seconds 1" "--no-such"; do
-	# shellcheck disable=SC2086
-	"$out/linnet-load" $wrong "$dir/a" "$dir/b" >"$dir/stdout" 2>"$dir/stderr" && fail "$wrong was taken"
-	[ ! -s "$dir/stdout" ] && [ -s "$dir/stderr" ] || fail "$wrong: no clear error"
+# A wrong option is refused with status 2 and named.
+refused() {
+	status=0
+	"$out/linnet-load" "$@" "$dir/a" "$dir/b" >"$dir/stdout" 2>"$dir/stderr" || status=$?
+	[ "$status" = 2 ] || fail "$*: status $status"
+	[ ! -s "$dir/stdout" ] && grep -qe "$1" "$dir/stderr" || fail "$*: no clear error"
+}
+refused --rate 0
+refused --rate x
+refused --size 100
+refused --mode best
+refused --span 1g
+refused --reads 5 --seconds 1
+refused --no-such
+# A tag without hint, without class, and of a class that is none: also in a mode that sends no tag.
+for tag in 4 0x4000 0x1004 0x8004; do
+	refused --tag "$tag" --mode failover
+	refused --tag "$tag"
 done
 "$out/linnet-load" "$dir/absent" 2>"$dir/stderr" && fail "an absent file was taken"
 grep -q absent "$dir/stderr" || fail "the absent file is not named"
