@@ -116,8 +116,9 @@ ssize_t linnet_read(struct linnet_reader *reader, const struct linnet_replica *r
 		    size_t size, off_t offset);
 
 /*
- * Starts a read. Returns 0, -EINVAL (count out of range), -EBUSY (`depth` reads are in flight), -EOWNERDEAD (a forked
- * child), or the error that ended the reader, as linnet_reap says.
+ * Starts a read. Of a descriptor without O_DIRECT it also waits for the data, as Linux AIO does: a caller that starts
+ * reads at set times, or hedges, needs O_DIRECT. Returns 0, -EINVAL (count out of range), -EBUSY (`depth` reads are in
+ * flight), -EOWNERDEAD (a forked child), or the error that ended the reader, as linnet_reap says.
  */
 int linnet_submit(struct linnet_reader *reader, struct linnet_request *request);
 

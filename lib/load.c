@@ -36,7 +36,7 @@ static void usage(FILE *to)
 	      "  --hedge-us US      delay of a hedge (2000)\n"
 	      "  --depth N          most reads out at a time (256)\n"
 	      "  --seed N           of arrivals and places; the same in every mode (0)\n"
-	      "  --cached           without O_DIRECT; such reads are never tagged\n"
+	      "  --cached           without O_DIRECT, in --mode primary only\n"
 	      "  --log FILE         one line of CSV per read\n"
 	      "  --json             the summary as JSON\n"
 	      "\n"
@@ -143,6 +143,10 @@ static void parse(int argc, char **argv, struct options *o)
 		fail(2, "name 1 to %u replicas; see linnet-load --help", LINNET_REPLICAS_MAX);
 	if (o->mode != PRIMARY && o->count < 2)
 		fail(2, "--mode %s needs a second replica", mode_name(o->mode));
+	/* A buffered read carries no tag, and Linux AIO takes it only when it has the data: no hedge would be sent. */
+	if (o->mode != PRIMARY && o->cached)
+		fail(2, "--cached: reads without O_DIRECT can be neither revoked nor hedged; leave out --mode %s",
+		     mode_name(o->mode));
 	/* A read keeps its slot until its hedge is due. */
 	if (o->mode == HEDGE && o->rate * (double)o->hedge_ns / 1e9 > o->depth / 2.0)
 		fail(2, "--depth %u is too small: %.0f reads arrive within --hedge-us", o->depth,
@@ -152,13 +156,14 @@ static void parse(int argc, char **argv, struct options *o)
 }
 
 /* Opens a replica and returns its size. */
-static int open_replica(const char *path, int cached, uint64_t *size_bytes)
+static int open_replica(const char *path, const struct options *options, uint64_t *size_bytes)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | (cached ? 0 : O_DIRECT));
+	int fd = open(path, O_RDONLY | O_CLOEXEC | (options->cached ? 0 : O_DIRECT));
 	struct stat about;
 
-	if (fd < 0 && errno == EINVAL && !cached)
-		fail(1, "%s: this file system has no direct I/O; --cached reads without", path);
+	if (fd < 0 && errno == EINVAL && !options->cached)
+		fail(1, "%s: this file system has no direct I/O%s", path,
+		     options->mode == PRIMARY ? "; --cached reads without" : "");
 	if (fd < 0 || fstat(fd, &about) < 0)
 		fail(1, "%s: %s", path, strerror(errno));
 	if (S_ISREG(about.st_mode))
@@ -181,7 +186,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < options.count; i++) {
 		uint64_t size_bytes;
 
-		replicas[i].fd = open_replica(options.paths[i], options.cached, &size_bytes);
+		replicas[i].fd = open_replica(options.paths[i], &options, &size_bytes);
 		least = size_bytes < least ? size_bytes : least;
 	}
 	if (!options.span_bytes)

@@ -48,6 +48,10 @@ refused --mode best
 refused --span 1g
 refused --reads 5 --seconds 1
 refused --no-such
+# Buffered reads are not tagged, and one that waits keeps its hedge from being sent.
+refused --mode hedge --cached
+refused --mode failover --cached
+grep -qe --cached "$dir/stderr" || fail "--cached is not named"
 # A tag without hint, without class, and of a class that is none: also in a mode that sends no tag.
 for tag in 4 0x4000 0x1004 0x8004; do
 	refused --tag "$tag" --mode failover
