@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static void usage(FILE *to)
@@ -21,7 +22,7 @@ static void usage(FILE *to)
 	fputs("usage: linnet-load [options] REPLICA...\n"
 	      "\n"
 	      "Reads random places of files or devices that hold the same bytes, at times drawn beforehand (open loop).\n"
-	      "Nothing is written. Latency counts from the time a read was due. The first replica is the primary.\n"
+	      "Nothing is written to them. Latency counts from the time a read was due. The first replica is the primary.\n"
 	      "\n"
 	      "  --mode primary     every read goes to the primary (default)\n"
 	      "  --mode failover    reads carry the tag; a revoked one goes to the next replica, the last one untagged\n"
@@ -37,7 +38,7 @@ static void usage(FILE *to)
 	      "  --depth N          most reads out at a time (256)\n"
 	      "  --seed N           of arrivals and places; the same in every mode (0)\n"
 	      "  --cached           without O_DIRECT, in --mode primary only\n"
-	      "  --log FILE         one line of CSV per read\n"
+	      "  --log FILE         one line of CSV per read, in the place of what FILE holds\n"
 	      "  --json             the summary as JSON\n"
 	      "\n"
 	      "example: two targets of one drive each, loaded with `revoke`\n"
@@ -173,6 +174,36 @@ static int open_replica(const char *path, const struct options *options, uint64_
 	return fd;
 }
 
+/* Pipes, terminals, /dev/null and /dev/full: what is written there replaces nothing. */
+static int is_stream(int fd, const struct stat *about)
+{
+	return S_ISFIFO(about->st_mode) || isatty(fd) ||
+	       (S_ISCHR(about->st_mode) && major(about->st_rdev) == 1 &&
+		(minor(about->st_rdev) == 3 || minor(about->st_rdev) == 7));
+}
+
+/* Opens the log and leaves what it holds, which report_log replaces. */
+static int open_log(const struct options *options, const struct linnet_replica *replicas)
+{
+	struct stat about, replica;
+	int fd;
+
+	/* Even the close of a block device that was open for writing sets off udev's rules. */
+	if (!stat(options->log, &about) && S_ISBLK(about.st_mode))
+		fail(2, "--log: %s is a block device", options->log);
+	fd = open(options->log, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
+	if (fd < 0 || fstat(fd, &about) < 0)
+		fail(1, "%s: %s", options->log, strerror(errno));
+	if (!S_ISREG(about.st_mode) && !is_stream(fd, &about))
+		fail(2, "--log: %s is neither a file nor a pipe", options->log);
+	for (unsigned i = 0; i < options->count; i++)
+		if (!fstat(replicas[i].fd, &replica) && replica.st_dev == about.st_dev &&
+		    replica.st_ino == about.st_ino)
+			fail(2, "--log: %s is the replica %s, which the log would replace", options->log,
+			     options->paths[i]);
+	return fd;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = {.mode = PRIMARY, .rate = 1000, .reads = 10000, .size_bytes = 4096,
@@ -180,7 +211,7 @@ int main(int argc, char **argv)
 	struct linnet_replica replicas[LINNET_REPLICAS_MAX] = {{0, 0}};
 	struct run run = {0};
 	uint64_t least = UINT64_MAX;
-	int error;
+	int log = -1, error;
 
 	parse(argc, argv, &options);
 	for (unsigned i = 0; i < options.count; i++) {
@@ -195,13 +226,15 @@ int main(int argc, char **argv)
 		fail(2, "--span: the smallest replica has %" PRIu64 " bytes", least);
 	if (options.span_bytes < options.size_bytes)
 		fail(1, "%s: smaller than one read", options.paths[0]);
+	if (options.log)
+		log = open_log(&options, replicas);
 	error = load_run(&options, replicas, &run);
 	if (error == -EAGAIN)
 		fail(1, "no asynchronous I/O left: raise fs.aio-max-nr or lower --depth");
 	if (error < 0)
 		fail(1, "%s", strerror(-error));
 	report_summary(stdout, &options, &run);
-	if (options.log && (error = report_log(&options, &run)) < 0)
+	if (options.log && (error = report_log(log, &options, &run)) < 0)
 		fail(1, "%s: %s", options.log, strerror(-error));
 	for (uint64_t i = options.warmup; i < run.count; i++) {
 		if (run.outcomes[i].result >= 0 && run.outcomes[i].result != (int32_t)options.size_bytes)

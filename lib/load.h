@@ -50,8 +50,8 @@ struct run {
 int load_run(const struct options *options, const struct linnet_replica *replicas, struct run *run);
 
 void report_summary(FILE *to, const struct options *options, const struct run *run);
-/* Writes one line per measured read. Returns 0 or a negative errno. */
-int report_log(const struct options *options, const struct run *run);
+/* Writes one line per measured read to `fd`, in the place of a file's content. Returns 0 or a negative errno. */
+int report_log(int fd, const struct options *options, const struct run *run);
 
 const char *mode_name(enum mode mode);
 

@@ -57,6 +57,29 @@ for tag in 4 0x4000 0x1004 0x8004; do
 	refused --tag "$tag" --mode failover
 	refused --tag "$tag"
 done
+# A log must not take the place of a replica, by whatever name, or of a device.
+ln -s b "$dir/link"
+ln "$dir/b" "$dir/hard"
+mkfifo "$dir/pipe"
+cp "$dir/b" "$dir/kept"
+for log in "$dir/b" "$dir/link" "$dir/hard"; do
+	refused --log "$log" --reads 20
+	cmp "$dir/b" "$dir/kept" || fail "--log $log wrote to a replica"
+done
+[ ! -c /dev/zero ] || refused --log /dev/zero --reads 20
+# What cannot be written is said before the load.
+for log in "$dir" "$dir/absent/log"; do
+	"$out/linnet-load" --log "$log" --reads 20 "$dir/a" "$dir/b" >"$dir/stdout" 2>"$dir/stderr" && fail "--log $log was taken"
+	[ ! -s "$dir/stdout" ] && grep -qF "$log" "$dir/stderr" || fail "--log $log: reported after the load"
+done
+# A pipe and /dev/null take a log, and a file has this run's alone.
+wc -l <"$dir/pipe" >"$dir/lines" &
+load --reads 20 --log "$dir/pipe" >"$dir/stdout"
+wait $!
+[ "$(cat "$dir/lines")" -eq 21 ] || fail "a log of $(cat "$dir/lines") lines in a pipe"
+load --reads 20 --log /dev/null >"$dir/stdout"
+load --reads 20 --log "$dir/log" >"$dir/stdout"
+[ "$(wc -l <"$dir/log")" -eq 21 ] || fail "the log has lines of another run"
 "$out/linnet-load" "$dir/absent" 2>"$dir/stderr" && fail "an absent file was taken"
 grep -q absent "$dir/stderr" || fail "the absent file is not named"
 
