@@ -5,6 +5,7 @@
 //! The server is not trusted: its handshake must end in time, what it says has bounded lengths, it may answer only what
 //! was asked, once, and it must take requests in time. How long it takes to answer is for the caller to judge.
 
+mod connect;
 mod handshake;
 mod send;
 
@@ -14,11 +15,12 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use linnet_types::{Op, Request};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
+pub(crate) use self::connect::{HANDSHAKE_MAX, Patience};
 use self::handshake::Export;
 use self::send::{HEAD_BYTES, Message, Outbox};
 use crate::Error;
@@ -151,18 +153,11 @@ pub(crate) struct Answer {
 }
 
 /// Connects to an export.
-pub(crate) fn connect(uri: &str) -> Result<(Sender, Receiver), Error> {
+pub(crate) fn connect(uri: &str, patience: &mut Patience<'_>) -> Result<(Sender, Receiver), Error> {
     let (target, name) = parse_uri(uri)?;
     let failed = |error: io::Error| Error::Connect { uri: uri.to_owned(), problem: error.to_string() };
-    let socket: Arc<dyn Socket> = match &target {
-        Target::Unix(path) => Arc::new(UnixStream::connect(path).map_err(failed)?),
-        Target::Tcp(host) => {
-            let socket = TcpStream::connect(host).map_err(failed)?;
-            socket.set_nodelay(true).map_err(failed)?;
-            Arc::new(socket)
-        }
-    };
-    let export = handshake::handshake(&*socket, &name, Instant::now() + handshake::HANDSHAKE_MAX)
+    let socket = connect::open(&target, patience).map_err(failed)?;
+    let export = handshake::handshake(&*socket, &name, patience)
         .and_then(|export| socket.limit(None, SEND_MAX).map(|()| export))
         .map_err(failed)?;
     Ok(halves(socket, export))

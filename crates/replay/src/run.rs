@@ -12,7 +12,7 @@ use linnet_types::{IoRecord, Nanos, Op, Thresholds};
 use crate::Error;
 use crate::clock::WallClock;
 use crate::device::{Losses, NbdDevice};
-use crate::nbd::{connect, placed};
+use crate::nbd::{HANDSHAKE_MAX, Patience, connect, placed};
 
 /// Settings of a replay.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ impl Drop for Punctual {
 /// # Errors
 /// An export that cannot be reached or whose connection is lost, one that refuses writes if there are any, lists of
 /// different lengths, settings that the array refuses, and a stop requested by `progress`, which gets the number of I/Os
-/// sent.
+/// sent, and 0 while exports are waited for.
 pub fn replay(
     uris: &[String],
     streams: &[&[IoRecord]],
@@ -97,7 +97,16 @@ pub fn replay(
     if uris.len() != streams.len() || uris.len() != thresholds.len() {
         return Err(Error::Count { exports: uris.len(), streams: streams.len(), thresholds: thresholds.len() });
     }
-    let connections = uris.iter().map(|uri| connect(uri)).collect::<Result<Vec<_>, _>>()?;
+    let total = streams.iter().map(|records| records.len() as u64).sum();
+    let mut connections = Vec::new();
+    for uri in uris {
+        let mut go_on = || progress(0);
+        let mut patience = Patience::new(HANDSHAKE_MAX, &mut go_on);
+        match connect(uri, &mut patience) {
+            Err(_) if patience.stopped => return Err(Error::Interrupted { done: 0, total }),
+            result => connections.push(result?),
+        }
+    }
     let writes = streams.iter().any(|records| records.iter().any(|record| record.op == Op::Write));
     if let Some(device) = connections.iter().position(|(sender, _)| sender.read_only).filter(|_| writes) {
         let source = io::Error::new(io::ErrorKind::ReadOnlyFilesystem, "the export is read-only, and there are writes");

@@ -2,9 +2,8 @@
 //! The newstyle handshake: chooses an export, and learns its size and whether it may be written.
 
 use std::io::{self, IoSlice};
-use std::time::{Duration, Instant};
 
-use super::{SECTOR_BYTES, Socket, invalid};
+use super::{Patience, SECTOR_BYTES, Socket, invalid};
 
 const MAGIC: u64 = 0x4e42_444d_4147_4943;
 const OPTION_MAGIC: u64 = 0x4948_4156_454f_5054;
@@ -17,8 +16,6 @@ const INFO_EXPORT: u16 = 0;
 const FLAG_READ_ONLY: u16 = 1 << 1;
 /// Longest answer to an option that is accepted.
 const OPTION_BYTES_MAX: u32 = 1 << 16;
-/// The server must end the handshake in this time.
-pub(super) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// What the server says of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,12 +26,12 @@ pub(super) struct Export {
 }
 
 /// The handshake's socket: reads end at the deadline, however the server spreads its bytes.
-struct Timed<'a> {
+struct Timed<'a, 'b> {
     socket: &'a dyn Socket,
-    deadline: Instant,
+    patience: &'a mut Patience<'b>,
 }
 
-impl Timed<'_> {
+impl Timed<'_, '_> {
     fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         self.fill(&mut bytes)?;
@@ -43,16 +40,12 @@ impl Timed<'_> {
 
     fn fill(&mut self, mut rest: &mut [u8]) -> io::Result<()> {
         while !rest.is_empty() {
-            let left = self.deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(late());
-            }
+            let left = self.patience.next()?;
             self.socket.limit(Some(left), left)?;
             match self.socket.read(rest) {
                 Ok(0) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection")),
                 Ok(got) => rest = &mut rest[got..],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(late()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -60,14 +53,9 @@ impl Timed<'_> {
     }
 }
 
-fn late() -> io::Error {
-    let text = format!("the server did not end the handshake in {} s", HANDSHAKE_MAX.as_secs());
-    io::Error::new(io::ErrorKind::TimedOut, text)
-}
-
 /// Chooses the export of this name.
-pub(super) fn handshake(socket: &dyn Socket, name: &str, deadline: Instant) -> io::Result<Export> {
-    let mut from = Timed { socket, deadline };
+pub(super) fn handshake(socket: &dyn Socket, name: &str, patience: &mut Patience<'_>) -> io::Result<Export> {
+    let mut from = Timed { socket, patience };
     if u64::from_be_bytes(from.array()?) != MAGIC || u64::from_be_bytes(from.array()?) != OPTION_MAGIC {
         return Err(invalid("the peer is not a newstyle NBD server"));
     }
@@ -122,6 +110,7 @@ fn usable(export: Export) -> io::Result<Export> {
 mod tests {
     use std::io::Write;
     use std::os::unix::net::UnixStream;
+    use std::time::Duration;
 
     use super::*;
 
@@ -141,7 +130,7 @@ mod tests {
     fn hands(bytes: &[u8]) -> io::Result<Export> {
         let (ours, mut server) = UnixStream::pair().unwrap();
         server.write_all(bytes).unwrap();
-        handshake(&ours, "a", Instant::now() + Duration::from_secs(60))
+        handshake(&ours, "a", &mut Patience::new(Duration::from_secs(60), &mut || true))
     }
 
     #[test]
@@ -157,10 +146,22 @@ mod tests {
                 }
             }
         });
-        let error = handshake(&ours, "a", Instant::now() + Duration::from_millis(300)).unwrap_err();
+        let error = handshake(&ours, "a", &mut Patience::new(Duration::from_millis(300), &mut || true)).unwrap_err();
         assert!(error.to_string().contains("did not end the handshake"), "{error}");
         drop(ours);
         slow.join().unwrap();
+    }
+
+    #[test]
+    fn a_handshake_ends_when_the_caller_wants_it() {
+        let (ours, _silent) = UnixStream::pair().unwrap();
+        let mut asked = 0;
+        let mut go_on = || {
+            asked += 1;
+            asked < 3
+        };
+        let mut patience = Patience::new(Duration::from_secs(86_400), &mut go_on);
+        assert!(handshake(&ours, "a", &mut patience).is_err() && patience.stopped);
     }
 
     #[test]
