@@ -286,8 +286,19 @@ def test_a_stored_state_is_what_placing_made() -> None:
     assert [restored.load(i) for i in range(20)] == pytest.approx([grown.load(i) for i in range(20)])
     later = [random_tenant(chance, f"u{index}") for index in range(20)]
     assert [restored.place(one).drive for one in later] == [grown.place(one).drive for one in later]
-    with pytest.raises(ValueError, match="drive d0: its tenants have"):
-        made(drives=1, capacity=GB).restore([(tenant("x", 1, capacity=2 * GB), "d0")])
+
+
+def test_a_drive_with_less_than_its_tenants_takes_nobody_until_enough_have_left() -> None:
+    allocator = made(drives=1, capacity=2 * GB)
+    allocator.restore([(tenant(name, 1, capacity=2 * GB), "d0") for name in "ab"])
+    assert allocator.cluster.used[0] == 4 * GB
+    with allocator.trial():
+        allocator.take(allocator.cluster.row_of("a"))
+    assert allocator.cluster.used[0] == 4 * GB
+    for name in "ab":
+        assert allocator.place(tenant("c", 1, capacity=1)).drive is None
+        allocator.remove(name)
+    assert allocator.place(tenant("c", 1, capacity=2 * GB)).drive == "d0"
 
 
 def test_a_trial_leaves_nothing_behind() -> None:

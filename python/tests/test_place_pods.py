@@ -201,15 +201,46 @@ def test_a_pod_that_never_gets_its_node_holds_the_next_up_for_a_while_only(tmp_p
         assert asked(service, pod("b", **BIG))["NodeNames"] == NODES
 
 
-def test_a_pod_that_is_there_without_room_is_recorded(tmp_path: Path, cluster: Cluster) -> None:
+def test_a_pod_that_is_there_without_room_is_recorded_with_what_it_declares(tmp_path: Path, cluster: Cluster) -> None:
+    def drive(service: Service) -> tuple[int, int]:
+        found = service.client().ask("GET", "/v1/drives/node-1:nvme0n1")[1]
+        return found["used_bytes"], found["tenants"]
+
     with started(tmp_path / "state.db", cluster) as service:
         wait(lambda: follows(service))
         for uid in ("a", "b", "c"):
             cluster.bind(uid, "node-1", profile="web", capacity_bytes=str(60 * GB))
         wait(lambda: len(books(service)) == 3)
-        drive = service.client().ask("GET", "/v1/drives/node-1:nvme0n1")[1]
-        assert (drive["used_bytes"], drive["tenants"]) == (100 * GB, 3)
+        assert drive(service) == (180 * GB, 3)
+        assert "linnet_place_drives_overfull 1.0" in service.client().ask("GET", "/metrics")[1]
         assert asked(service, pod("d", profile="web", capacity_bytes="1"))["NodeNames"] == ["node-2"]
+    with started(tmp_path / "state.db", cluster) as service:
+        wait(lambda: follows(service))
+        assert drive(service) == (180 * GB, 3)
+        cluster.end("a")
+        cluster.end("b")
+        wait(lambda: len(books(service)) == 1)
+        assert drive(service) == (60 * GB, 1)
+        for size, nodes in ((41, ["node-2"]), (40, NODES)):
+            found = asked(service, pod(f"d{size}", profile="web", capacity_bytes=str(size * GB)))
+            assert found["NodeNames"] == nodes
+
+
+def test_no_sum_of_what_pods_declare_is_too_large_for_the_books(tmp_path: Path, cluster: Cluster) -> None:
+    with started(tmp_path / "state.db", cluster) as service:
+        wait(lambda: follows(service))
+        for uid in range(12):
+            cluster.bind(str(uid), "node-1", profile="web", capacity_bytes=str(10**18))
+        cluster.bind("small", "node-1", profile="web", capacity_bytes=str(GB))
+        wait(lambda: "pod:small" in books(service))
+        assert asked(service, pod("d", profile="web", capacity_bytes="1"))["NodeNames"] == ["node-2"]
+    with started(tmp_path / "state.db", cluster) as service:
+        wait(lambda: follows(service))
+        for uid in range(12):
+            cluster.end(str(uid))
+        wait(lambda: list(books(service)) == ["pod:small"])
+        drive = service.client().ask("GET", "/v1/drives/node-1:nvme0n1")[1]
+        assert drive["used_bytes"] == GB
 
 
 def test_without_the_api_server_no_promise_is_judged(tmp_path: Path, cluster: Cluster) -> None:

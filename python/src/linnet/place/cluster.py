@@ -25,6 +25,8 @@ from linnet.place.words import Drive, Profile
 
 NONE = -1
 """No drive, or no tenant in a slot."""
+USED_MAX = 2**62
+"""Bytes to which a drive's books count. Each tenant says what it has, and no column holds the sum of what many may say."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Cluster:
         self.kind: NDArray[np.intp] = np.zeros(0, np.intp)
         self.capacity: NDArray[np.int64] = np.zeros(0, np.int64)
         self.used: NDArray[np.int64] = np.zeros(0, np.int64)
+        """What tenants have, up to `USED_MAX`. Above the capacity where tenants were recorded that came without asking."""
         self.count: NDArray[np.intp] = np.zeros(0, np.intp)
         self.staging: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.open: NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -195,18 +198,14 @@ class Cluster:
         self._free.append(row)
 
     def put(self, row: int, drive: int) -> None:
-        """Place a tenant. The caller has checked that it may be there; the capacity is checked once more."""
-        tenant = self.tenant(row)
+        """Place a tenant. The caller has checked that it may be there, or knows that it is there already."""
         assert self.drive_of[row] == NONE and self.open[drive]
-        if self.used[drive] + tenant.capacity_bytes > self.capacity[drive]:
-            raise ValueError(f"drive {self.specs[drive].drive.name}: no room for {tenant.capacity_bytes} bytes")
         if self.count[drive] == self.slots.shape[1]:
             wider = np.full((len(self.slots), 2 * self.slots.shape[1]), NONE, np.intp)
             wider[:, : self.slots.shape[1]] = self.slots
             self.slots = wider
         self.slots[drive, self.count[drive]] = row
         self.count[drive] += 1
-        self.used[drive] += tenant.capacity_bytes
         self.drive_of[row] = drive
         self._sum(drive)
         if self._log is not None:
@@ -215,12 +214,9 @@ class Cluster:
     def fill(self, rows: NDArray[np.intp], drives: NDArray[np.intp]) -> None:
         """Put many tenants at once, as a stored state says."""
         rows, drives = rows[np.argsort(drives, kind="stable")], np.sort(drives)
-        bytes_of = np.array([self.tenant(int(row)).capacity_bytes for row in rows], np.int64)
-        used = self.used.copy()
-        np.add.at(used, drives, bytes_of)
-        if (over := np.flatnonzero(used > self.capacity)).size:
-            name = self.specs[over[0]].drive.name
-            raise ValueError(f"drive {name}: its tenants have {used[over[0]]} bytes, more than its capacity")
+        used: list[int] = self.used.tolist()
+        for row, drive in zip(rows.tolist(), drives.tolist(), strict=True):
+            used[drive] += self.tenant(row).capacity_bytes
         more = np.bincount(drives, minlength=len(self.specs))
         width = int((self.count + more).max(initial=0))
         if width > self.slots.shape[1]:
@@ -230,7 +226,7 @@ class Cluster:
         first = np.cumsum(more) - more
         self.slots[drives, self.count[drives] + np.arange(len(drives)) - first[drives]] = rows
         self.count += more
-        self.used = used
+        self.used = np.array([min(USED_MAX, size) for size in used], np.int64)
         self.drive_of[rows] = drives
         np.add.at(self.moments, drives, self.own[rows])
         with np.errstate(over="ignore"):
@@ -245,7 +241,6 @@ class Cluster:
         self.slots[drive, at] = self.slots[drive, last]
         self.slots[drive, last] = NONE
         self.count[drive] = last
-        self.used[drive] -= self.tenant(row).capacity_bytes
         self.drive_of[row] = NONE
         self._sum(drive)
         if self._log is not None:
@@ -269,6 +264,7 @@ class Cluster:
 
     def _sum(self, drive: int) -> None:
         rows = np.sort(self.tenants_on(drive))
+        self.used[drive] = min(USED_MAX, sum(self.tenant(row).capacity_bytes for row in rows.tolist()))
         self.moments[drive] = self.own[rows].sum(axis=0)
         kind = mixed(self.kind[drive : drive + 1].astype(np.uint64))[0]
         with np.errstate(over="ignore"):

@@ -370,5 +370,7 @@ def _gauges(service: Service) -> None:
     telemetry.drives.set(len(cluster))
     telemetry.drives_used.set(cluster.drives_used)
     telemetry.tenants.set(cluster.placed)
-    telemetry.capacity.set(float(cluster.capacity[cluster.open].sum()))
-    telemetry.used.set(float(np.sum(cluster.used)))
+    telemetry.drives_overfull.set(np.count_nonzero(cluster.used > cluster.capacity))
+    # As floats: no integer holds the sum of many drives at their largest.
+    telemetry.capacity.set(cluster.capacity[cluster.open].sum(dtype=float))
+    telemetry.used.set(cluster.used.sum(dtype=float))

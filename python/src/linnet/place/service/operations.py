@@ -162,13 +162,14 @@ class Operations:
         return Answer(201, {**self._where(self.cluster.row_of(tenant.id)), "asked": decision.asked})
 
     def record(self, undo: list[Undo], tenant: Tenant, drive: int) -> None:
-        """Note a tenant that is on a drive already, whatever the model says of it there."""
-        free = int(self.cluster.capacity[drive] - self.cluster.used[drive])
-        # A drive's books never pass its capacity; a tenant that is there without room has what is left.
-        noted = Tenant(tenant.id, min(tenant.capacity_bytes, free), tenant.profile, tenant.slos)
-        self.allocator.put(self.allocator.add(noted), drive)
-        undo.append(lambda: self._forget(noted.id))
-        self.state.add_tenant(noted, self.cluster.specs[drive].drive.name)
+        """Note a tenant that is on a drive already, whatever the model says of it there.
+
+        It has what it declares, even where the drive then has less than its tenants: who leaves gives no more room back
+        than is there.
+        """
+        self.allocator.put(self.allocator.add(tenant), drive)
+        undo.append(lambda: self._forget(tenant.id))
+        self.state.add_tenant(tenant, self.cluster.specs[drive].drive.name)
 
     def remove(self, undo: list[Undo], tenant_id: str) -> Answer:
         """Take a tenant away."""

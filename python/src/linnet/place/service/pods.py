@@ -24,14 +24,13 @@ import numpy as np
 
 from linnet.place.service.extender import NotFollowed, Pod, declares, drives_of, wanted
 from linnet.place.service.kubernetes_api import Api, Expired
+from linnet.place.service.rows import POD
 from linnet.place.service.writer import Answer, Undo
 from linnet.place.slo import Tenant
 
 if TYPE_CHECKING:
     from linnet.place.service.operations import Operations
 
-OURS = "pod:"
-"""Ids of tenants that are pods begin so."""
 WAIT_S = 1.0
 """How long a question waits for the pods of earlier ones. Schedulers are told to wait two seconds for an answer."""
 RETRY_S = 1.0
@@ -109,7 +108,7 @@ class Pods:
             one, node = _read(what)
             uid = one.metadata.uid
             if kind == "DELETED":
-                self._note(leave, [OURS + uid])
+                self._note(leave, [POD + uid])
                 running.pop(uid, None)
             elif kind != "BOOKMARK" and declares(one) and uid not in running:
                 running[uid] = (one, node)
@@ -131,8 +130,8 @@ class Pods:
 
 def agree(operations: Operations, undo: list[Undo], running: dict[str, tuple[Pod, str]]) -> Answer:
     """Let the books have the pods that run and declare a workload, or did when they came, and no others."""
-    ours = [one.id for one in operations.cluster.tenants if one is not None and one.id.startswith(OURS)]
-    leave(operations, undo, [name for name in ours if name.removeprefix(OURS) not in running])
+    ours = [one.id for one in operations.cluster.tenants if one is not None and one.id.startswith(POD)]
+    leave(operations, undo, [name for name in ours if name.removeprefix(POD) not in running])
     return arrive(operations, undo, running)
 
 
@@ -143,10 +142,10 @@ def arrive(operations: Operations, undo: list[Undo], found: dict[str, tuple[Pod,
     """
     homes = drives_of(operations)
     for uid, (pod, node) in found.items():
-        if operations.cluster.has_tenant(OURS + uid) or not homes.get(node):
+        if operations.cluster.has_tenant(POD + uid) or not homes.get(node):
             continue
         try:
-            tenant = wanted(pod, operations, OURS + uid)
+            tenant = wanted(pod, operations, POD + uid)
         except ValueError:
             continue
         if tenant is not None:

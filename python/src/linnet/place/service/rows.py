@@ -15,6 +15,8 @@ from linnet.place.words import Drive, Profile
 
 BYTES_MAX = 10**18
 """Capacity of a drive or a tenant."""
+POD = "pod:"
+"""Ids of tenants that are pods of a cluster begin so."""
 POSITION_MAX = 2**62
 """Far above what is ever counted, and far enough below the largest integer of SQLite to count on from."""
 
@@ -78,13 +80,16 @@ def slos_text(slos: tuple[Slo, ...]) -> str:
 
 
 def unfit(drives: Sequence[DriveSpec], tenants: Sequence[tuple[Tenant, str]]) -> tuple[str, str, str] | None:
-    """The first row that does not fit the others: its table, its key, and what is wrong."""
+    """The first row that does not fit the others: its table, its key, and what is wrong.
+
+    Pods are where their cluster put them, with room or without. The other tenants of a drive fit it.
+    """
     capacity: Mapping[str, int] = {one.drive.name: one.capacity_bytes for one in drives}
     used = dict.fromkeys(capacity, 0)
     for tenant, drive in tenants:
         if drive not in used:
             return "tenants", tenant.id, f"drive {drive!r} is not in table drives"
-        used[drive] += tenant.capacity_bytes
+        used[drive] += 0 if tenant.id.startswith(POD) else tenant.capacity_bytes
     for name, size in used.items():
         if size > capacity[name]:
             return "drives", name, f"its tenants have {size} bytes, more than capacity_bytes, {capacity[name]}"

@@ -37,6 +37,9 @@ class Telemetry:
         )
         self.drives = Gauge("linnet_place_drives", "Drives registered.", registry=self.registry)
         self.drives_used = Gauge("linnet_place_drives_used", "Drives that have tenants.", registry=self.registry)
+        self.drives_overfull = Gauge(
+            "linnet_place_drives_overfull", "Drives whose tenants have more than its capacity.", registry=self.registry
+        )
         self.tenants = Gauge("linnet_place_tenants", "Tenants placed, staged ones included.", registry=self.registry)
         self.capacity = Gauge("linnet_place_capacity_bytes", "Capacity of all drives.", registry=self.registry)
         self.followed = Gauge(
