@@ -209,7 +209,7 @@ static inline uint32_t linnet_first_of(uint32_t usable, uint32_t out)
  * the budget can pay for the share of reads that take longer.
  */
 struct linnet_hedge {
-	uint64_t delay_ns; /* 0: no hedging */
+	uint64_t delay_ns; /* 0: no hedging; at most LINNET_LATENCY_NS_MAX */
 	struct linnet_budget budget;
 };
 
@@ -223,13 +223,22 @@ static inline void linnet_hedge_earn(struct linnet_hedge *hedge, const struct li
 }
 
 /*
- * A read has waited for the delay; the eligible candidates could take a second copy of it. Returns 1 if it may be sent,
+ * When a read that was sent then is late. A caller that sets a timer for it asks again when the timer expires, because
+ * other reads may have changed the delay. Reads become late in the order in which they were sent.
+ */
+static inline uint64_t linnet_hedge_due(const struct linnet_hedge *hedge, uint64_t sent_ns)
+{
+	return sent_ns < UINT64_MAX - hedge->delay_ns ? sent_ns + hedge->delay_ns : UINT64_MAX;
+}
+
+/*
+ * A read is late; the eligible candidates could take a second copy of it. Returns 1 if it may be sent,
  * which is then charged to the budget. 0 if the budget is spent, or if all these candidates are overloaded.
  */
 int linnet_hedge_ask(struct linnet_hedge *hedge, const struct linnet_settings *settings,
 		     const struct linnet_candidate *candidates, uint32_t count);
 
-/* A copy of a read completed. */
+/* A read that was not found late is answered, this long after it was sent. */
 void linnet_hedge_answered(struct linnet_hedge *hedge, uint64_t latency_ns);
 
 /* ---- the state of one device that serves the same data as others (replica.c) ---- */

@@ -7,31 +7,37 @@
  * in N is late. Nothing else changes it. A copy that is cancelled because its hedge won was late and has been counted;
  * a delay computed from the latencies of completed copies would miss it, and would feed back on itself.
  *
+ * A read is late by the delay of the time when that is asked, not by the delay when it was sent. When many reads wait at
+ * once, the first that is late lengthens the delay for the others. If each were late by the delay that all of them
+ * found, a burst of N reads would lengthen it 1.049^N times, and it shortens by only a thousandth with each answer.
+ *
  * When all replicas are overloaded, a second copy waits as long as the first and makes every queue longer. So no copy
  * is sent while every replica that could take it has a long queue and answers slowly: LONG_QUEUE I/Os in flight or
  * more, and an average latency of a LONG_SHARE of the delay or more. A deep queue on a drive that answers fast is not
  * overload.
  */
-#include "linnet.h"
+#include "inflight.h"
 
 #define STEP 1000 /* one step is the delay divided by this */
 #define LONG_QUEUE 16
 #define LONG_SHARE 8 /* an eighth */
 
+/* A timer for a time that no clock reaches may run at once, for ever. A model file may give any delay. */
+static uint64_t at_most(uint64_t delay_ns)
+{
+	return delay_ns < LINNET_LATENCY_NS_MAX ? delay_ns : LINNET_LATENCY_NS_MAX;
+}
+
 void linnet_hedge_init(struct linnet_hedge *hedge, const struct linnet_settings *settings, uint64_t delay_ns)
 {
-	hedge->delay_ns = settings->hedges.per_million ? delay_ns : 0;
+	hedge->delay_ns = settings->hedges.per_million ? at_most(delay_ns) : 0;
 	linnet_budget_empty(&hedge->budget, &settings->hedges);
 }
 
-/* delay x steps / 1000, rounded up; saturates. */
+/* delay x steps / 1000, rounded up. Below 2^60, because a delay has at most 41 bits and steps have 20. */
 static uint64_t part_of(uint64_t delay_ns, uint64_t steps)
 {
-	linnet_uint128 part = (linnet_uint128)delay_ns * steps;
-
-	if (part > UINT64_MAX - STEP)
-		part = UINT64_MAX - STEP;
-	return ((uint64_t)part + STEP - 1) / STEP;
+	return (delay_ns * steps + STEP - 1) / STEP;
 }
 
 /* Whether every eligible candidate is overloaded; 0 if there is none. */
@@ -54,9 +60,8 @@ int linnet_hedge_ask(struct linnet_hedge *hedge, const struct linnet_settings *s
 {
 	int overload = is_overload(hedge->delay_ns, candidates, count);
 	uint32_t reads = settings->hedges.per_million ? LINNET_BUDGET_UNIT / settings->hedges.per_million : 1;
-	uint64_t longer_ns = part_of(hedge->delay_ns, reads > 1 ? reads - 1 : 1);
 
-	hedge->delay_ns = longer_ns < UINT64_MAX - hedge->delay_ns ? hedge->delay_ns + longer_ns : UINT64_MAX;
+	hedge->delay_ns = at_most(hedge->delay_ns + part_of(hedge->delay_ns, reads > 1 ? reads - 1 : 1));
 	return !overload && linnet_budget_take(&hedge->budget, &settings->hedges);
 }
 

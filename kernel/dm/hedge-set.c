@@ -62,7 +62,7 @@ bad:
 	return NULL;
 }
 
-/* The lowest 95th percentile that a model gives, or a guess. A file may give any number. */
+/* The lowest 95th percentile that a model gives, or a guess. */
 static u64 first_delay_ns(struct linnet_dm *dm)
 {
 	u64 delay_ns = U64_MAX;
@@ -76,7 +76,7 @@ static u64 first_delay_ns(struct linnet_dm *dm)
 			delay_ns = min(delay_ns, leg_model->loaded->latency_ns_p95);
 	}
 	rcu_read_unlock();
-	return delay_ns == U64_MAX ? START_NS : min_t(u64, delay_ns, LINNET_LATENCY_NS_MAX);
+	return delay_ns == U64_MAX ? START_NS : delay_ns;
 }
 
 int linnet_hedge_set(struct linnet_dm *dm, u32 percent)

@@ -141,7 +141,7 @@ static void copy_ended(struct bio *bio)
 	struct linnet_hedges *hedges = read->hedges;
 	struct linnet_dm *dm = hedges->dm;
 	blk_status_t status = bio->bi_status;
-	u64 now_ns = ktime_get_ns(), sent_ns = copy->sent_ns;
+	u64 now_ns = ktime_get_ns();
 	unsigned long flags;
 	bool won;
 
@@ -155,10 +155,12 @@ static void copy_ended(struct bio *bio)
 	}
 	won = status == BLK_STS_OK && atomic_cmpxchg(&read->answered, 0, 1) == 0;
 	raw_spin_lock_irqsave(&cpu->lock, flags);
-	list_del_init(&read->waiting);
-	if (won)
-		/* Another CPU's clock may be ahead of this one's. */
-		linnet_hedge_answered(&cpu->hedge, now_ns > sent_ns ? now_ns - sent_ns : 0);
+	if (!list_empty(&read->waiting)) { /* it was not found late, and this is its only copy */
+		list_del_init(&read->waiting);
+		if (won)
+			/* Another CPU's clock may be ahead of this one's. */
+			linnet_hedge_answered(&cpu->hedge, now_ns > copy->sent_ns ? now_ns - copy->sent_ns : 0);
+	}
 	raw_spin_unlock_irqrestore(&cpu->lock, flags);
 	if (won) {
 		if (copy != read->copies)
@@ -181,7 +183,7 @@ static void copy_ended(struct bio *bio)
 
 static u64 deadline_ns(const struct linnet_hedge_cpu *cpu, const struct linnet_hedged *read)
 {
-	return read->copies[0].sent_ns + cpu->hedge.delay_ns;
+	return linnet_hedge_due(&cpu->hedge, read->copies[0].sent_ns);
 }
 
 /* The timer will run when the read becomes late. Under the lock. */
@@ -294,8 +296,6 @@ static u32 choose(struct linnet_hedged *read)
 	raw_spin_lock_irqsave(&cpu->lock, flags);
 	if (linnet_hedge_ask(&cpu->hedge, &dm->settings, decision->candidates, decision->count))
 		chosen = linnet_preferred(decision->policy, decision->candidates, decision->count);
-	/* A timer that is set beyond the end of time runs at once, for ever. */
-	cpu->hedge.delay_ns = min_t(u64, cpu->hedge.delay_ns, LINNET_LATENCY_NS_MAX);
 	raw_spin_unlock_irqrestore(&cpu->lock, flags);
 	return chosen;
 }

@@ -56,8 +56,8 @@ a worker's write may not wait|volume.c|/bi_opf &= ~REQ_NOWAIT;/d
 the worker waits for a drive|hedge.c|s/if (bdev_nowait(bdev))/if (0)/
 a second copy where no drive refuses|hedge.c|s/if (bdev_nowait(bdev))/if (1)/
 the time of a timer that is queued|hedge.c|s/if (!hrtimer_is_queued(timer))/if (1)/
-a delay of a file's|hedge-set.c|s/min_t(u64, delay_ns, LINNET_LATENCY_NS_MAX)/delay_ns/
-a delay without bounds|hedge.c|/min_t(u64, cpu->hedge.delay_ns/d
+a late read is in time|hedge.c|s/if (!list_empty(&read->waiting)) {.*/if (1) {/
+a read is late by the delay that it found|hedge.c|s/deadline_ns(cpu, read) > ktime_get_ns()/0/
 a hedged read points at a drive|hedge.c|/bio_set_dev(bio, dm->volume->md->bdev);/d
 a second copy that would have to wait answers|hedge.c|s/ else if (copy == read->copies .*) {/ else {/
 reads that end wait for a decision|digest.c|s/if (likely(alone) && raw_spin_trylock(&dm->digest.lock))/if (likely(alone) \&\& (raw_spin_lock(\&dm->digest.lock), true))/

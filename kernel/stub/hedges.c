@@ -367,5 +367,6 @@ void check_hedges(void)
 	check_suspend();
 	check_hedges_under_load();
 	stub_remove(hedging);
+	check_hedges_that_are_late();
 	check_hedges_above_md();
 }

@@ -36,6 +36,7 @@ struct app *hedged(u64 sector);
 void plain(u64 size, const char *why);
 
 void check_hedges_under_load(void);
+void check_hedges_that_are_late(void);
 void check_hedges_above_md(void);
 
 #endif

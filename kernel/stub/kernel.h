@@ -339,6 +339,7 @@ static inline void list_del_init(struct list_head *entry)
 	list_del(entry);
 	INIT_LIST_HEAD(entry);
 }
+#define list_empty(head) ((head)->next == (head))
 #define list_first_entry_or_null(head, type, member) \
 	((head)->next == (head) ? NULL : container_of((head)->next, type, member))
 #define list_for_each_entry(p, head, member) \

@@ -237,7 +237,7 @@ static void grown_wait(void)
 
 /*
  * hedge DELAY PER_MILLION BURST EARNED = SENT SENT_AGAIN DELAY, then ELIGIBLE IN_FLIGHT EWMA of each replica; or
- * answered DELAY LATENCY = DELAY.
+ * answered DELAY LATENCY = DELAY; or due DELAY SENT = DUE.
  */
 #define HEDGE_WORDS 9
 #define HEDGE_REPLICA 3
@@ -249,10 +249,14 @@ static void hedges(char **words, size_t count)
 	struct linnet_settings settings;
 	struct linnet_hedge hedge;
 
-	if (strcmp(words[0], "answered") == 0 && count == 5) {
+	if (count == 5) {
 		linnet_settings_init(&settings);
 		settings.hedges.per_million = 1;
 		linnet_hedge_init(&hedge, &settings, word(words, 1));
+		if (strcmp(words[0], "due") == 0) {
+			check(linnet_hedge_due(&hedge, word(words, 2)) == word(words, 4), "time when a read is late");
+			return;
+		}
 		linnet_hedge_answered(&hedge, word(words, 2));
 		check(hedge.delay_ns == word(words, 4), "delay after an answer");
 		return;

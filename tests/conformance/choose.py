@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Writes spec/vectors/choose.txt, decide.txt and hedge.txt: a second implementation of spec/decision.md.
+"""Writes spec/vectors/choose.txt, decide.txt and hedge.txt, and late.txt: a second implementation of spec/decision.md.
 
 choose.py choose > ../../spec/vectors/choose.txt
 choose.py decide > ../../spec/vectors/decide.txt
 choose.py hedge > ../../spec/vectors/hedge.txt
+choose.py late > late.txt
 """
 
 import random
@@ -14,6 +15,7 @@ POLICIES = ["baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-bes
 SUBMIT, REVOKE, FORCED = 0, 1, 2
 NONE = 2**32 - 1
 LIMIT = 2**64 - 1
+DELAY_MAX = 2**40
 # Lower scores count as this one, and replicas without trees have it.
 LEAST = -2048
 
@@ -245,11 +247,11 @@ def print_decisions():
 def longer(delay, per_million):
     """The delay after a read has waited for it: longer by (N - 1)/1000, rounded up, with one hedge in N reads."""
     reads = 10**6 // per_million if per_million else 1
-    return min(delay + -(-min(delay * max(reads - 1, 1), LIMIT - 1000) // 1000), LIMIT)
+    return min(delay + -(-delay * max(reads - 1, 1) // 1000), DELAY_MAX)
 
 
 def shorter(delay, latency):
-    """The delay after a copy of a read has completed: shorter by a thousandth if that was not later than the delay."""
+    """The delay after a read was answered: shorter by a thousandth if that was not later than the delay."""
     return delay if latency > delay else delay - delay // 1000
 
 
@@ -265,16 +267,15 @@ def print_hedges():
     print("# SPDX-License-Identifier: MIT OR Apache-2.0")
     print("# Second copies (core/hedge.c), written by tests/conformance/choose.py. Numbers in hex.")
     print("# hedge DELAY_NS PER_MILLION BURST EARNED = SENT SENT_AGAIN DELAY_NS, then for each replica:")
-    print(
-        "# ELIGIBLE IN_FLIGHT EWMA_NS. EARNED reads arrive, a read waits for the delay, and one more, without replicas."
-    )
-    print("# answered DELAY_NS LATENCY_NS = DELAY_NS: a copy of a read completes.")
+    print("# ELIGIBLE IN_FLIGHT EWMA_NS. EARNED reads arrive, a read is late, and one more, without replicas.")
+    print("# answered DELAY_NS LATENCY_NS = DELAY_NS: a read that was not found late is answered.")
+    print("# due DELAY_NS SENT_NS = DUE_NS: when a read is late.")
     for _ in range(300):
-        delay = rng.choice([1, 7, 999, 80_000, 1_000_000, 1_000_001, 2**40, 2**63, LIMIT])
+        delay = rng.choice([1, 7, 999, 80_000, 1_000_000, 1_000_001, 2**39, 2**40 - 1, 2**40, LIMIT])
         per_million, burst = rng.choice([(20_000, 1), (20_000, 2), (10**6, 1), (8 * 10**6, 3), (333_333, 1), (0, 1)])
         earned = rng.choice([0, 1, 3, 49, 50, 51, 100])
         long = rng.random() < 0.6
-        eighth = delay // 8
+        eighth = min(delay, DELAY_MAX) // 8
         candidates = [
             {
                 "eligible": int(rng.random() < 0.8),
@@ -283,7 +284,7 @@ def print_hedges():
             }
             for _ in range(rng.randint(1, 8))
         ]
-        set_delay = delay if per_million else 0
+        set_delay = min(delay, DELAY_MAX) if per_million else 0
         left = min(per_million * earned, burst * 10**6)
         sent = int(left >= 10**6 and not is_overload(set_delay, candidates))
         again = int(left - sent * 10**6 >= 10**6)
@@ -291,12 +292,95 @@ def print_hedges():
         words = [delay, per_million, burst, earned, "=", sent, again, after]
         words += [c[key] for c in candidates for key in ("eligible", "inflight", "ewma")]
         print("hedge", *(word if word == "=" else signed(word) for word in words))
-    for delay in (1, 999, 1000, 1001, 80_000, 1_000_001, 2**40, 2**63, LIMIT):
+    for delay in (1, 999, 1000, 1001, 80_000, 1_000_001, 2**40 - 1, 2**40, 2**40 + 1, LIMIT):
         for latency in sorted({0, delay - 1, delay, min(delay + 1, LIMIT), LIMIT}):
-            print("answered", signed(delay), signed(latency), "=", signed(shorter(delay, latency)))
+            print("answered", signed(delay), signed(latency), "=", signed(shorter(min(delay, DELAY_MAX), latency)))
+    for delay in (1, 80_000, 2**40, LIMIT):
+        for sent in (0, 1, 2**63, LIMIT - 2**40, LIMIT - 80_000, LIMIT):
+            print("due", signed(delay), signed(sent), "=", signed(min(sent + min(delay, DELAY_MAX), LIMIT)))
 
 
-PRINTERS = {"choose": print_choices, "decide": print_decisions, "hedge": print_hedges}
+class Reads:
+    """Reads in flight that share a hedge delay, and the timer that finds those that are late."""
+
+    def __init__(self):
+        """No read, and the delay that the target starts with; one read in fifty may be hedged."""
+        self.delay, self.earned = 10_000_000, 0
+        self.waiting = []  # when a read was sent, and its number, oldest first
+        self.looks_at = None
+
+    def send(self, at, read):
+        """A read is sent."""
+        self.earned += 20_000
+        self.waiting.append((at, read))
+        if self.looks_at is None:
+            self.looks_at = at + self.delay
+
+    def answer(self, at, read):
+        """A read is answered."""
+        for sent, number in self.waiting:
+            if number == read:
+                self.waiting.remove((sent, number))
+                self.delay = shorter(self.delay, at - sent)
+                break
+
+    def look(self):
+        """The timer expires. Returns the reads that are late, and whether there is a hedge for each."""
+        at, late = self.looks_at, []
+        while self.waiting and self.waiting[0][0] + self.delay <= at:
+            self.delay = longer(self.delay, 20_000)
+            hedged = self.earned >= 10**6
+            self.earned -= 10**6 if hedged else 0
+            late.append((self.waiting.pop(0)[1], hedged))
+        self.looks_at = self.waiting[0][0] + self.delay if self.waiting else None
+        return late
+
+
+def print_late():
+    """Print late.txt: bursts of up to 12 reads, so no replica of three has a long queue when a copy is sent."""
+    rng = random.Random(20)
+    print("# SPDX-License-Identifier: MIT OR Apache-2.0")
+    print("# Late reads in flight together (spec/decision.md), written by tests/conformance/choose.py. Numbers in hex.")
+    print("# send AT_NS READ; answer AT_NS READ COPY (1: the second copy) = DELAY_NS;")
+    print("# late AT_NS READ HEDGED = DELAY_NS: it is found late, and there is a second copy, or not.")
+    print("# The delay is that when all late reads of this time were found. Three replicas; at first there is no read.")
+    reads, now, number = Reads(), 1, 0
+    for burst in range(800):
+        now += rng.randrange(10**6, 10**8)
+        several = burst > 100 and rng.random() < 0.04
+        count = rng.randint(2, 12) if several else 1
+        slow = rng.random() < (0.5 if several else 0.02)
+        events = []
+        for _ in range(count):
+            latency = rng.randrange(10**6, 10**8) if slow else rng.randrange(10**4, 10**6)
+            events.append((now, "send", number))
+            events.append((now + latency, "answer", number))
+            number += 1
+        answered = set()
+        while events or (reads.looks_at is not None and reads.waiting):
+            events.sort(key=lambda event: event[0])
+            if reads.looks_at is not None and (not events or reads.looks_at < events[0][0]):
+                now = reads.looks_at
+                late = reads.look()
+                for read, copy in late:
+                    print("late", signed(now), signed(read), int(copy), "=", signed(reads.delay))
+                    if copy:
+                        latency = rng.randrange(10**4, rng.choice([10**6, 10**8]))
+                        events.append((now + latency, "second", read))
+                continue
+            now, what, read = events.pop(0)
+            assert now != reads.looks_at, "an event and the timer at one time"
+            if what == "send":
+                reads.send(now, read)
+                print("send", signed(now), signed(read))
+                continue
+            reads.answer(now, read)
+            answered.add(read)
+            print("answer", signed(now), signed(read), int(what == "second"), "=", signed(reads.delay))
+        assert len(answered) == count
+
+
+PRINTERS = {"choose": print_choices, "decide": print_decisions, "hedge": print_hedges, "late": print_late}
 
 
 def main():

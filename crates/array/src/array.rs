@@ -12,7 +12,7 @@
 //!    candidate is never revoked. A revoke that the budget does not allow becomes a submit; one that is based on
 //!    expired state becomes a probe.
 //! 3. Submitted: a copy is in flight. It may be hedged: if its timer expires and the read is unanswered, a second copy
-//!    is sent to a replica that has none.
+//!    is sent to a replica that has none. Where all reads have one hedge delay, one timer finds those that are late.
 //! 4. The first completion answers the caller. Copies still in flight are cancelled; if a device cannot cancel, their
 //!    completions are not reported, but the state of the device is updated from them.
 //! 5. A copy that fails or exceeds its time limit is replaced at the next replica after `failover_ns`, unless another
@@ -24,6 +24,7 @@
 //! Request slots are reused and outputs are written to the caller's buffer, so a steady load allocates nothing.
 
 mod flight;
+mod late;
 mod route;
 
 use linnet_core::{Budget, Rate, Replica, Settings};
@@ -35,6 +36,7 @@ use crate::probing::coin;
 use crate::slab::{Alarm, Mask, Slab};
 use crate::{Completion, Config, CopyId, Counters, Error, Outlook, Output, Placement, Policy, TimerId, WriteMode};
 use flight::{Launch, Limits};
+use late::Waiting;
 
 /// Replicas and a policy.
 pub struct Array {
@@ -55,6 +57,7 @@ pub struct Array {
     clones: Budget,
     clone_rate: Rate,
     limits: [Limits; 2],
+    waiting: Waiting,
     counters: Counters,
     /// The counters were reset.
     were_reset: bool,
@@ -97,6 +100,7 @@ impl Array {
             clones: Budget::default(),
             clone_rate: config.clone_budget.rate(),
             limits: limits.map(Limits::new),
+            waiting: Waiting::new(),
             counters: Counters::default(),
             were_reset: false,
             policy,
@@ -183,6 +187,7 @@ impl Array {
         let device = self.placement.device(slot.row, k);
         let Request { op, size_bytes, .. } = slot.request;
         let (predicted_fast, sampled) = (slot.predicted_fast & (1 << k) != 0, slot.sampled & (1 << k) != 0);
+        let in_time = std::mem::take(&mut slot.waits);
         let flight = &slot.flights[k];
         let latency_ns = self.replicas[device].complete(&flight.core, now);
         self.policy.completed(&Completion {
@@ -192,6 +197,7 @@ impl Array {
             size_bytes,
             latency_ns,
             in_flight: flight.in_flight,
+            in_time,
         });
         let inflection_ns = self.inflection_ns[device];
         if predicted_fast && inflection_ns > 0 && is_slow(latency_ns, inflection_ns) {
@@ -266,6 +272,7 @@ impl Array {
     pub fn timer(&mut self, now: Nanos, timer: TimerId, outlook: &dyn Outlook, out: &mut Vec<Output>) {
         match timer.alarm() {
             Some(Alarm::Limit) if timer.slot() < 2 => self.enforce_limits(now, timer.slot(), out),
+            Some(Alarm::Late) => self.find_late(now, outlook, out),
             Some(Alarm::Retry) if self.slab.is_current(timer) && self.slab.at(timer.slot()).waiting => {
                 let slot = self.slab.at(timer.slot());
                 debug_assert!(!slot.answered && slot.flying == 0, "a read that waits has no copy");

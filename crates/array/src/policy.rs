@@ -161,7 +161,7 @@ pub(crate) fn bits(mut set: Mask) -> impl Iterator<Item = usize> {
 pub struct Submit {
     /// The device; a candidate of the [`Ask`].
     pub replica: usize,
-    /// Send a second copy elsewhere if this one has not answered after this time.
+    /// Send a second copy elsewhere if this one has not answered after this time, or by [`Policy::hedge_due`].
     pub hedge_after: Option<Nanos>,
     /// Send a second copy to this candidate at once.
     pub also: Option<usize>,
@@ -228,6 +228,9 @@ pub struct Completion {
     pub latency_ns: Nanos,
     /// I/Os in flight at the device when the copy was submitted, without this copy.
     pub in_flight: u32,
+    /// It answers a read that could have become late ([`Policy::hedge_due`]) and was not found late. At most one copy
+    /// of a read does.
+    pub in_time: bool,
 }
 
 /// Decides where reads are sent. Completions, time and random numbers are passed in.
@@ -257,6 +260,13 @@ pub trait Policy: Send {
 
     /// Chooses where this read is sent. `revokes` pays for revokes.
     fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance, revokes: &mut Budget) -> Choice;
+
+    /// When a read that was sent then is late, if all reads of the array have one hedge delay, as it is now
+    /// ([`linnet_core::Hedging::due_ns`]). It holds for the reads that [`Submit::hedge_after`] asks a hedge for; the time
+    /// given there is not used. `None`: each has the delay that it was submitted with.
+    fn hedge_due(&self, _sent_ns: Nanos) -> Option<Nanos> {
+        None
+    }
 
     /// The hedge delay of this read has passed: chooses where the hedge is sent. The default takes the lowest wait by
     /// the averages; replicas that were revoked for this read come last.

@@ -46,10 +46,13 @@ pub(crate) enum Alarm {
     Retry,
     /// Check for copies past their time limit. The slot number selects reads (0) or writes (1).
     Limit,
+    /// Look for reads that have become late. The slot number is 0.
+    Late,
 }
 
 const RETRY: u32 = 8;
 const LIMIT: u32 = 9;
+const LATE: u32 = 10;
 
 impl TimerId {
     pub(crate) fn new(slot: usize, generation: u32, alarm: Alarm) -> Self {
@@ -57,6 +60,7 @@ impl TimerId {
             Alarm::Hedge(k) => k as u32,
             Alarm::Retry => RETRY,
             Alarm::Limit => LIMIT,
+            Alarm::Late => LATE,
         };
         TimerId(pack(slot, generation, low))
     }
@@ -65,6 +69,7 @@ impl TimerId {
         match (self.0 & 15) as u32 {
             RETRY => Some(Alarm::Retry),
             LIMIT => Some(Alarm::Limit),
+            LATE => Some(Alarm::Late),
             k if k < RETRY => Some(Alarm::Hedge(k as usize)),
             _ => None,
         }
@@ -121,6 +126,8 @@ pub(crate) struct State {
     pub answered: bool,
     /// A retry timer is set.
     pub waiting: bool,
+    /// Its copy in flight may become late ([`crate::Policy::hedge_due`]).
+    pub waits: bool,
     /// A hedge was sent or is no longer wanted.
     pub hedged: bool,
     /// A copy succeeded (writes to all replicas).
@@ -155,6 +162,7 @@ impl State {
             live: false,
             answered: false,
             waiting: false,
+            waits: false,
             hedged: false,
             succeeded: false,
             copies: 0,
@@ -287,14 +295,14 @@ mod tests {
                 slab.at(slot).generation = generation;
             }
             let hedges = (0..REPLICAS_MAX).map(Alarm::Hedge);
-            for alarm in hedges.chain([Alarm::Retry, Alarm::Limit]) {
+            for alarm in hedges.chain([Alarm::Retry, Alarm::Limit, Alarm::Late]) {
                 let timer = TimerId::new(slot, generation, alarm);
                 assert!(timers.insert(timer));
                 assert_eq!((timer.alarm(), timer.slot(), slab.is_current(timer)), (Some(alarm), slot, true));
                 assert!(!slab.is_current(TimerId::new(slot, other.1, alarm)));
             }
         }
-        assert_eq!(TimerId(10).alarm(), None);
+        assert_eq!(TimerId(11).alarm(), None);
         assert!(!slab.is_current(TimerId::new(3, 0, Alarm::Retry)), "no such slot");
         // Generations wrap, and the last slot that became free is used first.
         slab.at(2).flying = 0;

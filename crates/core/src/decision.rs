@@ -197,7 +197,7 @@ impl Hedging {
         hedging
     }
 
-    /// After this time a read is overdue.
+    /// After this time a read is overdue: at most 2^40 ns.
     pub fn delay_ns(&self) -> Option<Nanos> {
         Some(self.delay_ns).filter(|&ns| ns > 0)
     }
@@ -208,7 +208,14 @@ impl Hedging {
         unsafe { ffi::linnet_linked_hedge_earn(self, settings) }
     }
 
-    /// A read has waited for the delay; the eligible candidates could take a second copy of it. True if it may be sent,
+    /// When a read that was sent then is late; `None` if none is hedged. The answer changes with every late read and every
+    /// answer, so it is asked again when the time has come. Reads become late in the order in which they were sent.
+    pub fn due_ns(&self, sent_ns: Nanos) -> Option<Nanos> {
+        // SAFETY: as in `new`.
+        self.delay_ns().map(|_| unsafe { ffi::linnet_linked_hedge_due(self, sent_ns) })
+    }
+
+    /// A read is late; the eligible candidates could take a second copy of it. True if it may be sent,
     /// which is then charged to the budget. False if the budget is spent, or if all these candidates are overloaded.
     ///
     /// # Panics
@@ -219,7 +226,7 @@ impl Hedging {
         unsafe { ffi::linnet_hedge_ask(self, settings, candidates.as_ptr(), candidates.len() as u32) != 0 }
     }
 
-    /// A copy of a read completed.
+    /// A read that was not found late is answered, this long after it was sent.
     pub fn answered(&mut self, latency_ns: Nanos) {
         // SAFETY: as in `new`.
         unsafe { ffi::linnet_hedge_answered(self, latency_ns) }

@@ -17,6 +17,11 @@ void linnet_linked_hedge_earn(struct linnet_hedge *hedge, const struct linnet_se
 	linnet_hedge_earn(hedge, settings);
 }
 
+uint64_t linnet_linked_hedge_due(const struct linnet_hedge *hedge, uint64_t sent_ns)
+{
+	return linnet_hedge_due(hedge, sent_ns);
+}
+
 int linnet_linked_decides_nothing(const struct linnet_settings *settings, uint32_t usable, int may_revoke)
 {
 	return linnet_decides_nothing(settings, usable, may_revoke);

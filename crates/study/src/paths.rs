@@ -171,7 +171,7 @@ mod tests {
     use linnet_types::Op;
 
     fn answered(policy: &mut PathScores, device: usize, size_bytes: u32, latency_ns: Nanos) {
-        let done = Completion { now_ns: 1, device, op: Op::Read, size_bytes, latency_ns, in_flight: 0 };
+        let done = Completion { now_ns: 1, device, op: Op::Read, size_bytes, latency_ns, in_flight: 0, in_time: false };
         policy.completed(&done);
     }
 
@@ -186,7 +186,15 @@ mod tests {
         assert_eq!(policy.seen[0][1].averages[0], 800.0, "the second read of two enters");
         answered(&mut policy, 1, 4 << 10, 1_600);
         assert_eq!(policy.seen[0][1].averages[0], 900.0);
-        let write = Completion { now_ns: 1, device: 0, op: Op::Write, size_bytes: 1, latency_ns: 5, in_flight: 0 };
+        let write = Completion {
+            now_ns: 1,
+            device: 0,
+            op: Op::Write,
+            size_bytes: 1,
+            latency_ns: 5,
+            in_flight: 0,
+            in_time: false,
+        };
         policy.completed(&write);
         assert_eq!(policy.seen[0][0].averages, [0.0; 5]);
     }

@@ -7,8 +7,8 @@ use linnet_types::{Nanos, Outcome, is_slow};
 use super::flight::Launch;
 use super::{Array, Breakage};
 use crate::probing::Draw;
-use crate::slab::{Alarm, Mask, State};
-use crate::{Ask, Choice, Hedge, Outlook, Output, Placement, Submit, TimerId};
+use crate::slab::{Mask, State};
+use crate::{Ask, Choice, Hedge, Outlook, Output, Placement, Submit};
 
 impl Array {
     /// Decides where a read is sent next. It has no copy in flight.
@@ -108,6 +108,7 @@ impl Array {
 
     fn carry_out(&mut self, now: Nanos, index: usize, submit: Submit, candidates: Mask, out: &mut Vec<Output>) {
         let slot = self.slab.at(index);
+        slot.waits = false;
         let mut bit = bit_of(&self.placement, slot, submit.replica) & candidates;
         debug_assert!(bit != 0, "{} chose no candidate", self.policy.name());
         if bit == 0 {
@@ -119,8 +120,7 @@ impl Array {
         let untried = self.all & !(slot.submitted | slot.refused | bit);
         self.launch(now, index, k, Launch { probe: submit.probe, may_revoke: untried != 0 }, out);
         if let Some(delay) = submit.hedge_after.filter(|_| self.config.replicas > 1) {
-            let timer = TimerId::new(index, self.slab.at(index).generation, Alarm::Hedge(k));
-            out.push(Output::SetTimer { at_ns: now + delay, timer });
+            self.await_late(now, index, k, delay, out);
         }
         if also != 0 {
             if self.clones.take(&self.clone_rate) {

@@ -243,6 +243,10 @@ impl Policy for Core {
         ask.carry_out(&answer, hedge_after, self.asks == Asks::NextNetwork)
     }
 
+    fn hedge_due(&self, sent_ns: Nanos) -> Option<Nanos> {
+        self.hedging.as_ref()?.due_ns(sent_ns)
+    }
+
     fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
         if let Some(hedging) = &mut self.hedging {
             return if hedging.ask(ask.settings, &ask.known()) {
@@ -258,7 +262,7 @@ impl Policy for Core {
     }
 
     fn completed(&mut self, done: &Completion) {
-        if let Some(hedging) = self.hedging.as_mut().filter(|_| done.op.is_read()) {
+        if let Some(hedging) = self.hedging.as_mut().filter(|_| done.in_time) {
             hedging.answered(done.latency_ns);
         }
     }

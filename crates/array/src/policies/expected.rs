@@ -118,13 +118,19 @@ impl Policy for Expected {
         })
     }
 
+    fn hedge_due(&self, sent_ns: Nanos) -> Option<Nanos> {
+        self.hedging.due_ns(sent_ns)
+    }
+
     fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
         if self.hedging.ask(ask.settings, &ask.known()) { Hedge::To(self.best(ask).0) } else { Hedge::Never }
     }
 
     fn completed(&mut self, done: &Completion) {
-        if done.op.is_read() {
+        if done.in_time {
             self.hedging.answered(done.latency_ns);
+        }
+        if done.op.is_read() {
             self.devices[done.device].completed(done.latency_ns);
         }
     }

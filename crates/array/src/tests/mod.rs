@@ -9,6 +9,7 @@ mod driving;
 mod equality;
 mod expected;
 mod inputs;
+mod late;
 mod probing;
 mod rivals;
 mod routing;
@@ -141,9 +142,9 @@ impl Scene {
     }
 }
 
-/// A read of 4 KiB that completes, having met this many in flight.
+/// A read of 4 KiB that completes in time, having met this many in flight.
 pub(crate) fn answer(now_ns: Nanos, device: usize, latency_ns: Nanos, in_flight: u32) -> Completion {
-    Completion { now_ns, device, op: Op::Read, size_bytes: 4096, latency_ns, in_flight }
+    Completion { now_ns, device, op: Op::Read, size_bytes: 4096, latency_ns, in_flight, in_time: true }
 }
 
 /// A policy by itself.

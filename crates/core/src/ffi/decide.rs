@@ -53,6 +53,7 @@ unsafe extern "C" {
     pub fn linnet_linked_budget_earn(budget: *mut Budget, rate: *const Rate);
     pub fn linnet_linked_budget_take(budget: *mut Budget, rate: *const Rate) -> i32;
     pub fn linnet_linked_hedge_earn(hedge: *mut Hedging, settings: *const Settings);
+    pub fn linnet_linked_hedge_due(hedge: *const Hedging, sent_ns: u64) -> u64;
     pub fn linnet_linked_decides_nothing(settings: *const Settings, usable: u32, may_revoke: i32) -> i32;
     pub fn linnet_preferred(policy: u32, candidates: *const Candidate, count: u32) -> u32;
     pub fn linnet_wants_probe(settings: *const Settings, policy: u32, candidate: *const Candidate, now_ns: u64) -> i32;

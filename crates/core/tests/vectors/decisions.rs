@@ -93,6 +93,11 @@ fn hedges() {
             assert_eq!(hedging.delay_ns().map(i128::from), Some(number(4)), "{line:?}");
             continue;
         }
+        if line[0] == "due" {
+            let hedging = Hedging::new(&Settings::default(), Some(number(1) as u64));
+            assert_eq!(hedging.due_ns(number(2) as u64).map(i128::from), Some(number(4)), "{line:?}");
+            continue;
+        }
         let candidates: Vec<Candidate> = line[9..]
             .chunks(3)
             .map(|words| Candidate {
