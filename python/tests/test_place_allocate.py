@@ -301,6 +301,22 @@ def test_a_drive_with_less_than_its_tenants_takes_nobody_until_enough_have_left(
     assert allocator.place(tenant("c", 1, capacity=2 * GB)).drive == "d0"
 
 
+def test_a_copy_goes_its_own_way() -> None:
+    chance = np.random.default_rng(4)
+    allocator, later = made(20, SheetModel()), [random_tenant(chance, f"u{index}") for index in range(20)]
+    there = [random_tenant(chance, f"t{index}") for index in range(20)]
+    for one in there:
+        allocator.place(one)
+    aside = allocator.copied()
+    went = [aside.place(one).drive for one in later]
+    aside.add_drives([DriveSpec(drive("new", "another"), GB)])
+    for one in there[:10]:
+        aside.remove(one.id)
+    check_books(allocator)
+    assert allocator.cluster.placed == 20 and not allocator.cluster.has_drive("new")
+    assert [allocator.place(one).drive for one in later] == went
+
+
 def test_a_trial_leaves_nothing_behind() -> None:
     allocator = made(drives=3)
     for index in range(6):

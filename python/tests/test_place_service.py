@@ -482,3 +482,26 @@ def test_the_books_need_no_model(linnet, tmp_path: Path) -> None:
     assert linnet("place", "drives", "--state", str(state)).returncode == 0
     assert "does not predict read_latency_p99_9_us" in linnet("place", "rebalance", "--state", str(state)).stderr
     assert linnet("place", "remove", "a", "--state", str(state)).returncode == 0
+
+
+def test_requests_are_answered_while_advice_is_sought(tmp_path: Path) -> None:
+    never = "import threading\nfrom linnet.place.allocate import Allocator\n"
+    never += "Allocator.trial = lambda self: threading.Event().wait()"
+    (tmp_path / "drives.toml").write_text(TOML)
+    with Service(tmp_path / "state.db", "--drives", tmp_path / "drives.toml", before=never) as running:
+        asking = running.client()
+        asking.connection.request("GET", "/v1/rebalance")
+        client = running.client()
+        for name in "abc":
+            assert client.ask("POST", "/v1/tenants", tenant(name))[0] == 201
+        assert client.ask("GET", "/healthz") == (200, {"status": "ok"})
+
+
+def test_advice_that_takes_too_long_is_what_was_found(tmp_path: Path) -> None:
+    (tmp_path / "drives.toml").write_text(TOML)
+    hasty = "import linnet.place.service.app as app; app.ADVICE_S = -1.0"
+    with Service(tmp_path / "state.db", "--drives", tmp_path / "drives.toml", before=hasty) as running:
+        client = running.client()
+        assert client.ask("POST", "/v1/tenants", tenant("a"))[0] == 201
+        status, advice = client.ask("GET", "/v1/rebalance")
+        assert (status, advice["complete"], advice["moves"], advice["drives_after"]) == (200, False, [], 1)

@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 from linnet.place import catalogue
+from linnet.place import rebalance as module
 from linnet.place.allocate import Allocator, Settings
 from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.drift import VIOLATIONS, advise, broken, drift
@@ -229,6 +230,64 @@ def test_rebalancing_keeps_to_its_number_of_moves() -> None:
     crowd(allocator)
     assert [move.tenant for move in rebalance(allocator, moves_max=1).moves] == ["strict"]
     assert rebalance(allocator, moves_max=0).moves == []
+
+
+def test_rebalancing_that_is_late_answers_with_the_moves_that_it_has() -> None:
+    allocator = made(drives=5)
+    crowd(allocator)
+    whole = rebalance(allocator)
+    assert whole.complete and len(whole.moves) > 1
+    for looks in range(6):
+        left = iter(range(looks))
+        advice = rebalance(allocator, late=lambda left=left: next(left, None) is None)
+        assert not advice.complete
+        assert advice.moves == whole.moves[: len(advice.moves)]
+        assert advice.broken_after == (0 if advice.moves else 1)
+        emptied = [move.reason for move in advice.moves].count("empties d2")
+        assert emptied in (0, len(whole.moves) - 1), "no drive is left half empty"
+
+
+def test_equal_tenants_that_nobody_takes_are_searched_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    allocator = made(drives=30)
+    # Alone on a drive they have 100 us, so no move mends this.
+    allocator.restore([(tenant(f"hopeless{i}", 1000, 50.0), f"d{i}") for i in range(20)])
+    allocator.restore([(tenant(f"beside{i}", 30_000), f"d{i}") for i in range(20)])
+    place_row, asked = allocator.place_row, []
+    monkeypatch.setattr(
+        allocator, "place_row", lambda row, *how, **more: asked.append(how) or place_row(row, *how, **more)
+    )
+    advice = rebalance(allocator)
+    assert (advice.broken_before, advice.broken_after, advice.moves) == (20, 20, [])
+    assert len([how for how in asked if how[0] is None]) <= 4
+    assert len(asked) < 60
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_is_remembered_of_refusals_changes_no_advice(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crowded() -> tuple[Allocator, list[int | None]]:
+        chance, allocator = np.random.default_rng(seed), made(drives=12, exact=True)
+        kinds = [(rate, most) for rate in (1000, 4000, 15_000) for most in (None, 90.0, 110.0, 125.0)]
+        for index in range(36):
+            rate, most = kinds[int(chance.integers(len(kinds)))]
+            one = tenant(f"t{index}", rate, most, capacity=int(chance.choice([100, 300])) * GB)
+            home = np.flatnonzero(allocator.cluster.capacity - allocator.cluster.used >= one.capacity_bytes)
+            allocator.restore([(one, f"d{chance.choice(home)}")])
+        place_row, asked = allocator.place_row, []
+
+        def counted(row: int, only: int | None, but: int, explained: bool):
+            asked.append(only)
+            return place_row(row, only, but, explained)
+
+        monkeypatch.setattr(allocator, "place_row", counted)
+        return allocator, asked
+
+    remembers, asked = crowded()
+    advice = rebalance(remembers)
+    assert advice.broken_after < advice.broken_before
+    monkeypatch.setattr(module, "LEFT_MAX", -1)
+    forgets, asked_all = crowded()
+    assert rebalance(forgets) == advice
+    assert asked.count(None) < asked_all.count(None) == len(asked_all)
 
 
 def test_rebalancing_moves_another_tenant_where_the_best_has_nowhere_to_go() -> None:

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from linnet.place import moments
 from linnet.place.check import Breach, Checker
-from linnet.place.cluster import NONE, Cluster, DriveSpec
+from linnet.place.cluster import NONE, Cluster, DriveSpec, copied
 from linnet.place.moments import Floats
 from linnet.place.sheet import SheetModel, offered
 from linnet.place.slo import Tenant
@@ -104,6 +104,13 @@ class Allocator:
             self._measure(int(drive))
         self.checker.learn(np.array([r for r, one in enumerate(cluster.tenants) if one is not None], np.intp))
 
+    def copied(self) -> Allocator:
+        """One with a copy of the cluster, for another thread. The model is the same."""
+        made = copied(self)
+        made.cluster = copied(self.cluster)
+        made.checker = self.checker.copied(made.cluster)
+        return made
+
     def add_drives(self, specs: list[DriveSpec]) -> None:
         """Add empty drives."""
         self.cluster.add_drives(specs)
@@ -143,8 +150,11 @@ class Allocator:
             loads = np.nan_to_num(self._sheets.load(kind, self.cluster.features[mine]))
             np.add.at(self._load, self.cluster.drive_of[mine], loads)
 
-    def place_row(self, row: int, only: int | None = None, but: int = NONE) -> Decision:
-        """Find a drive for a tenant that has a row: on ``only`` if given, anywhere else than ``but``."""
+    def place_row(self, row: int, only: int | None = None, but: int = NONE, explained: bool = True) -> Decision:
+        """Find a drive for a tenant that has a row: on ``only`` if given, anywhere else than ``but``.
+
+        A refusal has reasons if it is to be ``explained``, which asks the model again.
+        """
         tenant = self.cluster.tenant(row)
         loads = self.loads_of(row)
         may = self._may(tenant, loads)
@@ -164,7 +174,8 @@ class Allocator:
                 chosen = int(chunk[int(np.argmax(fits))])
                 self.put(row, chosen)
                 return Decision(tenant.id, self.cluster.specs[chosen].drive.name, asked=asked)
-        return Decision(tenant.id, None, asked=asked, reasons=self._reasons(row, may, only))
+        reasons = self._reasons(row, may, only) if explained else []
+        return Decision(tenant.id, None, asked=asked, reasons=reasons)
 
     def remove(self, tenant: str) -> str:
         """Take a tenant away; returns the drive that it was on."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from linnet.place import moments
 from linnet.place.batch import HIGH, LOW, VALUE, AggregateModel, SumModel, predict_sets
-from linnet.place.cluster import NONE, Cluster
+from linnet.place.cluster import NONE, Cluster, copied
 from linnet.place.confidence import parts, stated, towards, undisturbed, unknown_level
 from linnet.place.moments import Floats
 from linnet.place.slo import Slo
@@ -66,6 +66,12 @@ class Checker:
         self._by_itself: Floats = np.zeros((0, 1, 0, 3))
         """Predictions alone, for degradations at a confidence; NaN for other SLOs."""
         self._alone: dict[tuple[np.uint64, int], Floats] = {}
+
+    def copied(self, cluster: Cluster) -> Checker:
+        """A checker of a copy of the cluster. The model is the same, and may then be asked by two threads."""
+        made = copied(self)
+        made.cluster = cluster
+        return made
 
     def learn(self, rows: NDArray[np.intp]) -> None:
         """Take in tenants: their SLOs, and what they have alone on each kind of drive."""

@@ -12,7 +12,9 @@ import json
 from bisect import bisect_left, insort
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +28,17 @@ from linnet.place.words import Drive, Profile
 NONE = -1
 """No drive, or no tenant in a slot."""
 USED_MAX = 2**62
-"""Bytes to which a drive's books count. Each tenant says what it has, and no column holds the sum of what many may say."""
+"""Bytes to which a drive's books count. Tenants say what they have, and a column does not hold any sum of that."""
+T = TypeVar("T")
+
+
+def copied(one: T) -> T:
+    """A copy of an object that has arrays, lists and tables of its own; what these hold is shared."""
+    made = copy(one)
+    for name, value in vars(one).items():
+        if isinstance(value, np.ndarray | list | dict):
+            setattr(made, name, value.copy())
+    return made
 
 
 @dataclass(frozen=True)
@@ -56,7 +68,7 @@ class Cluster:
         self.kind: NDArray[np.intp] = np.zeros(0, np.intp)
         self.capacity: NDArray[np.int64] = np.zeros(0, np.int64)
         self.used: NDArray[np.int64] = np.zeros(0, np.int64)
-        """What tenants have, up to `USED_MAX`. Above the capacity where tenants were recorded that came without asking."""
+        """What tenants have, up to `USED_MAX`. Above the capacity where tenants came without asking for room."""
         self.count: NDArray[np.intp] = np.zeros(0, np.intp)
         self.staging: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.open: NDArray[np.bool_] = np.zeros(0, np.bool_)

@@ -2,11 +2,15 @@
 """Advice on moves: first moves that mend broken promises, then moves that empty a drive.
 
 Nothing is changed. If the moves are made in their order, the model allows each of them at its turn.
+
+Promises that cannot be mended cost most, since every drive is asked about them. So it is remembered whom no drive took:
+an equal tenant is then asked about only on drives that have lost a tenant since, as no drive gets better by getting
+fuller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +19,8 @@ from linnet.place.allocate import Allocator
 
 EMPTIED_MAX = 200
 """So many of the least loaded drives are tried, at most."""
+LEFT_MAX = 16
+"""If more drives have lost a tenant since one was refused, all are asked again: together they cost less."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,8 @@ class Advice:
     drives_before: int
     """Drives that have tenants."""
     drives_after: int
+    complete: bool
+    """False if the time was over before every drive was looked at."""
 
     @property
     def bytes_moved(self) -> int:
@@ -47,87 +55,119 @@ class Advice:
 
 
 def rebalance(
-    allocator: Allocator, moves_max: int = 100, progress: Callable[[int, int], None] = lambda done, total: None
+    allocator: Allocator,
+    moves_max: int = 100,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    late: Callable[[], bool] = lambda: False,
 ) -> Advice:
-    """Advise at most ``moves_max`` moves. Staging drives are left alone."""
+    """Advise at most ``moves_max`` moves. Staging drives are left alone.
+
+    When ``late`` says so, the moves that were found by then are the answer. It is asked before each search for a drive;
+    the promises that are broken are counted in any case.
+    """
     cluster = allocator.cluster
     used = np.flatnonzero((cluster.count > 0) & ~cluster.staging)
     broken = dict(zip(used.tolist(), allocator.checker.count_broken(used).tolist(), strict=True))
     before = cluster.drives_used
-    moves: list[Move] = []
-    total, after = sum(broken.values()), 0
+    total = after = sum(broken.values())
+    search = _Search(allocator, moves_max, late)
     with allocator.trial():
         for drive in (d for d, count in broken.items() if count):
-            moves += _mend(allocator, drive, moves_max - len(moves))
-            after += len(allocator.breaches(drive))
+            search.mend(drive)
+            after += search.count(drive) - broken[drive]
         lightest = used[np.argsort([allocator.load(int(drive)) for drive in used], kind="stable")][:EMPTIED_MAX]
         for done, drive in enumerate(lightest):
             progress(done, len(lightest))
-            if len(moves) >= moves_max:
+            if not search.goes_on():
                 break
-            moves += _empty(allocator, int(drive), moves_max - len(moves))
+            search.empty(int(drive))
         left = cluster.drives_used
-    return Advice(moves, total, after, before, left)
+    return Advice(search.moves, total, after, before, left, not search.was_late)
 
 
-def _mend(allocator: Allocator, drive: int, moves_max: int) -> list[Move]:
-    """Move tenants off a drive until it has no broken promise.
+class _Search:
+    """Makes moves inside a trial."""
 
-    Of the tenants that another drive can take, the one whose move mends most promises goes first, of equals the one
-    with least capacity.
-    """
-    cluster = allocator.cluster
-    moves: list[Move] = []
-    while len(moves) < moves_max and (count := len(allocator.breaches(drive))):
-        mending: list[tuple[int, int, int]] = []
-        for row in cluster.tenants_on(drive).copy():
-            capacity = cluster.tenant(int(row)).capacity_bytes
-            allocator.take(int(row))
-            left = len(allocator.breaches(drive))
-            allocator.put(int(row), drive)
-            if left < count:
-                mending.append((left, capacity, int(row)))
-        for left, _, row in sorted(mending, key=lambda one: one[:2]):
-            move = _move(allocator, row, drive, f"{count - left} of {count} broken promises would hold")
-            if move is not None:
-                moves.append(move)
+    def __init__(self, allocator: Allocator, moves_max: int, late: Callable[[], bool]) -> None:
+        self._allocator, self._moves_max, self._late = allocator, moves_max, late
+        self.moves: list[Move] = []
+        self.was_late = False
+        self._left: list[int] = []
+        """Drives that lost a tenant, in the order of the moves."""
+        self._refused: dict[tuple[int, int, bool], tuple[int, int]] = {}
+        """Whom no drive took: by what it asks for, the drive that was not asked, and how many had lost one by then."""
+
+    def goes_on(self) -> bool:
+        """Whether there may be another move."""
+        self.was_late = self.was_late or self._late()
+        return not self.was_late and len(self.moves) < self._moves_max
+
+    def count(self, drive: int) -> int:
+        """Broken promises to the tenants of a drive."""
+        return int(self._allocator.checker.count_broken(np.array([drive], np.intp))[0])
+
+    def mend(self, drive: int) -> None:
+        """Move tenants off a drive until it has no broken promise.
+
+        Of the tenants that another drive can take, the one whose move mends most promises goes first, of equals the one
+        with least capacity.
+        """
+        allocator, cluster = self._allocator, self._allocator.cluster
+        while self.goes_on() and (count := self.count(drive)):
+            mending: list[tuple[int, int, int]] = []
+            for row in cluster.tenants_on(drive).copy():
+                allocator.take(int(row))
+                left = self.count(drive)
+                allocator.put(int(row), drive)
+                if left < count:
+                    mending.append((left, cluster.tenant(int(row)).capacity_bytes, int(row)))
+            for left, _, row in sorted(mending):
+                if not self.goes_on() or self._move(
+                    row, drive, f"{count - left} of {count} broken promises would hold"
+                ):
+                    break
+            else:
                 break
-        else:
-            break
-    return moves
 
+    def empty(self, drive: int) -> None:
+        """Move all tenants off a drive onto others that have tenants, or none of them."""
+        allocator, cluster = self._allocator, self._allocator.cluster
+        rows = [int(row) for row in cluster.tenants_on(drive)]
+        first = len(self.moves)
+        if not rows or len(rows) > self._moves_max - first:
+            return
+        went: list[int] = []
+        for row in sorted(rows, key=lambda one: (-cluster.tenant(one).capacity_bytes, one)):
+            if not self.goes_on() or not self._move(row, drive, f"empties {cluster.specs[drive].drive.name}", False):
+                for placed in reversed(went):
+                    allocator.take(placed)
+                    allocator.put(placed, drive)
+                del self.moves[first:]
+                return
+            went.append(row)
 
-def _empty(allocator: Allocator, drive: int, moves_max: int) -> list[Move]:
-    """Move all tenants off a drive onto others that have tenants, or none of them."""
-    cluster = allocator.cluster
-    rows = [int(row) for row in cluster.tenants_on(drive)]
-    if not rows or len(rows) > moves_max:
-        return []
-    moves: list[Move] = []
-    homes: list[tuple[int, int]] = []
-    for row in sorted(rows, key=lambda one: -cluster.tenant(one).capacity_bytes):
-        move = _move(allocator, row, drive, f"empties {cluster.specs[drive].drive.name}", opened=False)
-        if move is None:
-            for placed, home in reversed(homes):
-                allocator.take(placed)
-                allocator.put(placed, home)
-            return []
-        homes.append((row, drive))
-        moves.append(move)
-    return moves
-
-
-def _move(allocator: Allocator, row: int, drive: int, reason: str, opened: bool = True) -> Move | None:
-    """Move a tenant to the drive that placement chooses. With ``opened`` false, that drive must have tenants."""
-    cluster = allocator.cluster
-    allocator.take(row)
-    decision = allocator.place_row(row, but=drive)
-    target = int(cluster.drive_of[row])
-    if decision.drive is None or (not opened and cluster.count[target] == 1):
-        if decision.drive is not None:
-            allocator.take(row)
+    def _move(self, row: int, drive: int, reason: str, opened: bool = True) -> bool:
+        """Move a tenant to the drive that placement chooses. With ``opened`` false, that drive must have tenants."""
+        allocator, cluster = self._allocator, self._allocator.cluster
+        tenant = cluster.tenant(row)
+        key = (int(cluster.signature[row]), tenant.capacity_bytes, opened)
+        allocator.take(row)
+        for only in self._worth_asking(key, drive):
+            name = allocator.place_row(row, only, drive, explained=False).drive
+            if name is not None and (opened or cluster.count[cluster.drive_of[row]] > 1):
+                self._left.append(drive)
+                self.moves.append(Move(tenant.id, cluster.specs[drive].drive.name, name, tenant.capacity_bytes, reason))
+                return True
+            if name is not None:
+                allocator.take(row)
+        self._refused[key] = drive, len(self._left)
         allocator.put(row, drive)
-        return None
-    tenant = cluster.tenant(row)
-    source = cluster.specs[drive].drive.name
-    return Move(tenant.id, source, decision.drive, tenant.capacity_bytes, reason)
+        return False
+
+    def _worth_asking(self, key: tuple[int, int, bool], drive: int) -> Sequence[int | None]:
+        """Drives about which a tenant should be asked one by one; one element that is None stands for all together."""
+        if key not in self._refused:
+            return [None]
+        source, at = self._refused[key]
+        fresh = {source, *self._left[at:]} - {drive}
+        return [None] if len(fresh) > LEFT_MAX else sorted(fresh)

@@ -24,10 +24,11 @@ from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from linnet._native import __version__
+from linnet.place.rebalance import rebalance
 from linnet.place.service import schema
 from linnet.place.service.extender import routes as extender_routes
 from linnet.place.service.kubernetes_api import Api
-from linnet.place.service.operations import Operations
+from linnet.place.service.operations import Operations, advised
 from linnet.place.service.pods import Pods
 from linnet.place.service.schema import NAME, Problem, profile_of
 from linnet.place.service.state import StateError
@@ -37,6 +38,8 @@ from linnet.place.words import Profile
 
 BODY_MAX = 16 * 1024 * 1024
 """Bytes of a request."""
+ADVICE_S = 20.0
+"""Seconds after which the moves that were found are the advice."""
 TENANTS: list[str | Enum] = ["tenants"]
 DRIVES: list[str | Enum] = ["drives"]
 ABOUT = """Places tenants on shared SSDs so that no SLO of those that share a drive is broken, as a model predicts.
@@ -259,7 +262,7 @@ def _drives(app: FastAPI, service: Service) -> None:
 
 
 def _advice(app: FastAPI, service: Service) -> None:
-    do = service.operations
+    do, search = service.operations, asyncio.Lock()
 
     @app.post("/v1/whatif", tags=["advice"], responses=problems(400, 404, 409, 413))
     async def whatif(body: schema.TenantIn) -> schema.WhatIfOut:
@@ -276,7 +279,12 @@ def _advice(app: FastAPI, service: Service) -> None:
     @app.get("/v1/rebalance", tags=["advice"])
     async def advise(moves_max: Annotated[int, Query(ge=0, le=1000)] = 20) -> schema.RebalanceOut:
         """Which tenants should move. Changes nothing; POST /v1/tenants/{id}/move carries a move out."""
-        return schema.RebalanceOut(**await service.read(lambda: do.advice(moves_max)))
+        # The service goes on meanwhile. One at a time: each takes a processor and the memory of a copy.
+        async with search:
+            allocator = await service.read(do.aside)
+            until = time.monotonic() + ADVICE_S
+            found = await asyncio.to_thread(rebalance, allocator, moves_max, late=lambda: time.monotonic() > until)
+        return schema.RebalanceOut(**advised(found))
 
     @app.get("/v1/profiles", tags=["profiles"])
     async def list_profiles() -> schema.Profiles:
@@ -370,7 +378,7 @@ def _gauges(service: Service) -> None:
     telemetry.drives.set(len(cluster))
     telemetry.drives_used.set(cluster.drives_used)
     telemetry.tenants.set(cluster.placed)
-    telemetry.drives_overfull.set(np.count_nonzero(cluster.used > cluster.capacity))
+    telemetry.drives_overfull.set(int(np.count_nonzero(cluster.used > cluster.capacity)))
     # As floats: no integer holds the sum of many drives at their largest.
     telemetry.capacity.set(cluster.capacity[cluster.open].sum(dtype=float))
     telemetry.used.set(cluster.used.sum(dtype=float))

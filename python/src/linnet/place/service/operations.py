@@ -17,6 +17,7 @@ from linnet.place.allocate import Allocator, Settings
 from linnet.place.batch import HIGH, LOW, VALUE
 from linnet.place.cluster import NONE, Cluster, DriveSpec
 from linnet.place.drift import WINDOWS, Advice, advise, broken, drift
+from linnet.place.rebalance import Advice as Moves
 from linnet.place.rebalance import rebalance
 from linnet.place.service.state import State
 from linnet.place.service.writer import Answer, Refused, Undo
@@ -323,23 +324,13 @@ class Operations:
         rows = [self._where(self.cluster.row_of(one)) for one in ids[offset : offset + limit]]
         return {"tenants": rows, "total": len(ids), "offset": offset}
 
+    def aside(self) -> Allocator:
+        """A copy of the cluster that another thread may ask about."""
+        return self.allocator.copied()
+
     def advice(self, moves_max: int) -> dict[str, Any]:
         """Which tenants should move."""
-        found = rebalance(self.allocator, moves_max)
-        moves = [
-            {
-                "tenant": move.tenant,
-                "from": move.source,
-                "to": move.target,
-                "capacity_bytes": move.capacity_bytes,
-                "reason": move.reason,
-            }
-            for move in found.moves
-        ]
-        counts = {
-            name: getattr(found, name) for name in ("broken_before", "broken_after", "drives_before", "drives_after")
-        }
-        return {"moves": moves, "bytes_moved": found.bytes_moved, **counts}
+        return advised(rebalance(self.allocator, moves_max))
 
     def _check_profile(self, tenant: Tenant) -> None:
         if said := unusable(tenant):
@@ -432,3 +423,19 @@ class Operations:
 def shown(one: Prediction) -> dict[str, float]:
     """A prediction as JSON."""
     return {"value": one.value, "low90": one.low90, "high90": one.high90}
+
+
+def advised(found: Moves) -> dict[str, Any]:
+    """Advice on moves as JSON."""
+    moves = [
+        {
+            "tenant": move.tenant,
+            "from": move.source,
+            "to": move.target,
+            "capacity_bytes": move.capacity_bytes,
+            "reason": move.reason,
+        }
+        for move in found.moves
+    ]
+    names = ("bytes_moved", "broken_before", "broken_after", "drives_before", "drives_after", "complete")
+    return {"moves": moves, **{name: getattr(found, name) for name in names}}

@@ -385,6 +385,8 @@ class RebalanceOut(BaseModel):
     broken_after: int
     drives_before: int
     drives_after: int
+    complete: bool
+    """False if the time was over before every drive was looked at: these are the moves that were found by then."""
 
 
 def profile_of(name: str, features: BaseModel) -> Profile:
