@@ -101,6 +101,7 @@ static int place(struct model *next)
 {
 	struct linnet_small *network = &next->network;
 	u32 floats;
+	int error;
 
 	linnet_knob_load_normaliser(&next->knob, &next->normaliser, next->moments);
 	if (next->knob.parts & LINNET_PART_TREES) {
@@ -111,14 +112,20 @@ static int place(struct model *next)
 	}
 	if (!(next->knob.parts & LINNET_PART_NETWORK))
 		return 0;
-	if (linnet_small_plan(network, next->knob.inputs, next->knob.layers, next->knob.layer_count) < 0)
+	/* Neither computes in floats, but the compiler may use vectors in any function of their unit. */
+	kernel_fpu_begin();
+	error = linnet_small_plan(network, next->knob.inputs, next->knob.layers, next->knob.layer_count);
+	kernel_fpu_end();
+	if (error < 0)
 		return -EINVAL;
 	floats = 2 * network->value_count + max(network->forward_floats, network->train_floats);
 	next->values = kvcalloc(floats, sizeof(u32), GFP_KERNEL);
 	if (!next->values)
 		return -ENOMEM;
 	next->scratch = next->values + 2 * network->value_count;
+	kernel_fpu_begin();
 	linnet_small_place(network, (float *)next->values, (float *)(next->values + network->value_count));
+	kernel_fpu_end();
 	linnet_knob_load_network(&next->knob, network);
 	return 0;
 }
