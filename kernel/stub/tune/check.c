@@ -8,17 +8,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "files.h"
-#include "linnet-tune.h"
+#include "check.h"
 
-#define CHECK(what) ((what) ? (void)0 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what), exit(1)))
-#define SECOND NSEC_PER_SEC
-
-static char *said(const char *name)
+char *said(const char *name)
 {
 	size_t size;
 
 	return stub_show(name, &size);
+}
+
+bool says(const char *name, const char *words)
+{
+	char *text = said(name);
+	bool found = strstr(text, words);
+
+	free(text);
+	return found;
 }
 
 static struct tune_events events(void)
@@ -29,7 +34,7 @@ static struct tune_events events(void)
 	return sum;
 }
 
-static void let_pass(u64 ns)
+void let_pass(u64 ns)
 {
 	u64 tick = 100 * NSEC_PER_MSEC;
 
@@ -40,7 +45,7 @@ static void let_pass(u64 ns)
 	}
 }
 
-static void read_at_random(struct file *open, unsigned int count, bool mapped)
+void read_at_random(struct file *open, unsigned int count, bool mapped)
 {
 	for (unsigned int n = 0; n < count; n++) {
 		pgoff_t at = (n * 7919u + 1) % 60000 * 16;
@@ -49,17 +54,31 @@ static void read_at_random(struct file *open, unsigned int count, bool mapped)
 	}
 }
 
-static void scan(struct file *open, unsigned int pages)
+void scan(struct file *open, unsigned int pages)
 {
 	for (unsigned int at = 0; at < pages; at += 16)
 		stub_read(open, at, 16);
 }
 
-static struct file *opened_with(struct stub_file *file, unsigned int own)
+struct file *opened_with(struct stub_file *file, unsigned int own)
 {
 	struct file *open = stub_open_file(file, "again");
 
 	open->f_ra.ra_pages = own;
+	return open;
+}
+
+struct file *decided_on(struct stub_file *file, unsigned long inode, unsigned int own, bool at_random)
+{
+	struct file *open;
+
+	stub_file_init(file, inode, 1 << 20);
+	open = stub_open_file(file, "a name\nand\tmore");
+	open->f_ra.ra_pages = own;
+	for (int round = 0; round < 4; round++) {
+		at_random ? read_at_random(open, 200, true) : scan(open, 4096);
+		let_pass(SECOND);
+	}
 	return open;
 }
 
@@ -164,90 +183,6 @@ static void readers_with_advice_are_not_counted(unsigned int has_demands)
 	stub_close(plain);
 }
 
-/* A buffer of a megabyte for a file of one page asks for one page; at its end it asks for none. */
-static void nothing_is_demanded_past_the_end(unsigned int has_demands)
-{
-	struct linnet_counts sum = { 0 };
-	struct tune_file *file;
-	struct stub_file data;
-	struct file *open;
-
-	stub_has_demands = has_demands;
-	stub_file_init(&data, 15, 1);
-	data.inode.size -= 1000;
-	open = stub_open_file(&data, "short");
-	CHECK(stub_init() == 0);
-	stub_read(open, 0, 256);
-	stub_read(open, 1, 256);
-	rcu_read_lock();
-	file = tune_file_of(&data.inode, false);
-	CHECK(file);
-	for (unsigned int s = 0; s < TUNE_SHARDS; s++) {
-		sum.accesses += file->shards[s].reads.counts.accesses;
-		sum.pages += file->shards[s].reads.counts.pages;
-	}
-	rcu_read_unlock();
-	CHECK(sum.accesses == 1 && sum.pages == 1);
-	stub_exit();
-	stub_close(open);
-}
-
-static void a_model_decides_and_learns(unsigned int unused_number)
-{
-	static const struct kernel_param unused;
-	struct stub_file data;
-	struct file *open;
-	char *text, *before, *after;
-	size_t size, now;
-
-	stub_file_init(&data, 21, 1 << 20);
-	open = stub_open_file(&data, "data");
-	CHECK(stub_init() == 0);
-	CHECK(tune_learn_ops.set("0", &unused) == -EINVAL);
-	CHECK(tune_model_ops.set("../m", &unused) == -EINVAL);
-	CHECK(tune_model_ops.set("m", &unused) == 0);
-	for (int round = 0; round < 3; round++) {
-		read_at_random(open, 200, true);
-		let_pass(SECOND);
-	}
-	text = said("decisions");
-	CHECK(strstr(text, "by the model"));
-	free(text);
-	CHECK(stub_touch(open, 5, 0) == 2);
-	before = stub_show("model", &size);
-	CHECK(tune_learn_ops.set("9", &unused) == -EINVAL && tune_learn_ops.set("1", &unused) == 0);
-	for (int round = 0; round < 3; round++) {
-		read_at_random(open, 200, true);
-		let_pass(SECOND);
-	}
-	CHECK(atomic64_read(&tune_counters.learned) > 0 && atomic64_read(&tune_counters.refused) == 0);
-	after = stub_show("model", &now);
-	CHECK(now == size && memcmp(before, after, size));
-	free(before);
-	free(after);
-	/* Without memory for it there is an error, and not an empty file. Each of its two allocations fails once. */
-	for (unsigned int try = 0; try < 4; try++) {
-		stub_fail_one_in = 2;
-		text = stub_show("model", &now);
-		stub_fail_one_in = 0;
-		CHECK(!text || now == size);
-		free(text);
-	}
-	/* Each allocation of loading it again fails once; the model that was there stays. */
-	for (unsigned int one_in = 1; one_in < 8; one_in++) {
-		stub_fail_one_in = one_in;
-		tune_model_ops.set("m", &unused);
-		stub_fail_one_in = 0;
-		text = said("status");
-		CHECK(strstr(text, "model m classes"));
-		free(text);
-	}
-	CHECK(tune_model_ops.set("", &unused) == 0);
-	stub_exit();
-	CHECK(open->f_ra.ra_pages == DEVICE_PAGES);
-	stub_close(open);
-}
-
 static void memory_may_fail(unsigned int one_in)
 {
 	static struct stub_file many[64];
@@ -326,21 +261,6 @@ static void files_come_and_go(unsigned int unused)
 		CHECK(open[f]->f_ra.ra_pages == DEVICE_PAGES);
 		stub_close(open[f]);
 	}
-}
-
-/* A file that was read until the module decided on it, and its open file, which began with `own` pages. */
-static struct file *decided_on(struct stub_file *file, unsigned long inode, unsigned int own, bool at_random)
-{
-	struct file *open;
-
-	stub_file_init(file, inode, 1 << 20);
-	open = stub_open_file(file, "a name\nand\tmore");
-	open->f_ra.ra_pages = own;
-	for (int round = 0; round < 4; round++) {
-		at_random ? read_at_random(open, 200, true) : scan(open, 4096);
-		let_pass(SECOND);
-	}
-	return open;
 }
 
 /* The device's value changes, or the choice of devices does, while files are open. */
@@ -589,9 +509,21 @@ int main(int argc, char **argv)
 	apart(values_follow, false, sum); /* a kernel without the tracepoints for demands */
 	apart(readers_with_advice_are_not_counted, true, sum);
 	apart(readers_with_advice_are_not_counted, false, sum);
-	apart(nothing_is_demanded_past_the_end, true, sum);
-	apart(nothing_is_demanded_past_the_end, false, sum);
+	for (unsigned int has_demands = 0; has_demands < 2; has_demands++) {
+		apart(nothing_is_demanded_past_the_end, has_demands, sum);
+		apart(a_folio_is_all_of_its_pages, has_demands, sum);
+	}
+	apart(a_direct_read_demands_nothing, 0, sum);
 	apart(a_model_decides_and_learns, 0, sum);
+	apart(a_model_less_sure_than_its_floor_leaves_it_to_the_rule, 0, sum);
+	apart(a_short_window_is_not_learned, 0, sum);
+	apart(a_model_file_is_bounded, 0, sum);
+	for (unsigned int when = 0; when < SETS; when++)
+		apart(the_owner_keeps_what_he_sets, when, sum);
+	apart(open_files_that_are_left_alone, 0, sum);
+	apart(a_dry_run_sets_nothing, 0, sum);
+	apart(at_its_own_value_a_file_has_no_target, 0, sum);
+	apart(values_are_back_before_ends_are_unseen, 0, sum);
 	for (unsigned int one_in = 1; one_in < 8; one_in++)
 		apart(memory_may_fail, one_in, sum);
 	apart(breakpoints_are_refused, 0, sum);

@@ -21,6 +21,7 @@ struct file *stub_open_file(struct stub_file *file, const char *name)
 	if (!open)
 		abort();
 	open->f_ra.ra_pages = DEVICE_PAGES;
+	open->f_count = 1;
 	open->f_mapping = &file->mapping;
 	open->name = name;
 	return open;
@@ -28,23 +29,29 @@ struct file *stub_open_file(struct stub_file *file, const char *name)
 
 void stub_close(struct file *open)
 {
+	open->f_count = 0;
 	stub_ftrace("__fput", (unsigned long)open);
 	free(open);
+}
+
+void stub_add(struct file *open, pgoff_t at, unsigned int pages)
+{
+	struct folio folio = { open->f_mapping, at, pages };
+	void (*added)(void *, struct folio *);
+
+	rcu_read_lock();
+	added = stub_trace("mm_filemap_add_to_page_cache");
+	if (added)
+		added(NULL, &folio);
+	rcu_read_unlock();
 }
 
 void stub_write(struct file *open, pgoff_t at, unsigned int pages)
 {
 	struct stub_file *file = container_of(open->f_mapping, struct stub_file, mapping);
-	void (*added)(void *, struct folio *);
 
-	rcu_read_lock();
-	added = stub_trace("mm_filemap_add_to_page_cache");
-	for (unsigned int p = 0; added && p < pages; p++) {
-		struct folio folio = { open->f_mapping, at + p, 1 };
-
-		added(NULL, &folio);
-	}
-	rcu_read_unlock();
+	for (unsigned int p = 0; p < pages; p++)
+		stub_add(open, at + p, 1);
 	WRITE_ONCE(file->from, at);
 	WRITE_ONCE(file->to, at + pages);
 }
@@ -65,9 +72,9 @@ static bool is_there(struct file *open, pgoff_t at, unsigned int pages)
 	return at >= READ_ONCE(file->from) && at + pages <= READ_ONCE(file->to);
 }
 
-void stub_read_cached(struct file *open, pgoff_t at, unsigned int pages)
+void stub_read_cached(struct file *open, pgoff_t at, unsigned int pages, int flags)
 {
-	struct kiocb iocb = { open, (long long)(at * PAGE_SIZE), 0 };
+	struct kiocb iocb = { open, (long long)(at * PAGE_SIZE), flags };
 	struct iov_iter to = { pages * PAGE_SIZE };
 	void (*demanded)(void *, struct address_space *, pgoff_t, pgoff_t);
 
@@ -83,7 +90,7 @@ unsigned int stub_read(struct file *open, pgoff_t at, unsigned int pages)
 {
 	struct readahead_control control = { open, &open->f_ra };
 
-	stub_read_cached(open, at, pages);
+	stub_read_cached(open, at, pages, 0);
 	if (is_there(open, at, pages))
 		return 0;
 	stub_kprobe("page_cache_sync_ra", (unsigned long)&control, pages, 0);

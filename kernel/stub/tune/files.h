@@ -26,7 +26,9 @@ unsigned int stub_read(struct file *open, pgoff_t at, unsigned int pages);
 unsigned int stub_touch(struct file *open, pgoff_t at, unsigned long vm_flags);
 /* write: pages come, and nobody demands them. */
 void stub_write(struct file *open, pgoff_t at, unsigned int pages);
-/* The demand alone, of pages that are in memory. */
-void stub_read_cached(struct file *open, pgoff_t at, unsigned int pages);
+/* One folio of so many pages comes. */
+void stub_add(struct file *open, pgoff_t at, unsigned int pages);
+/* The demand alone, of pages that are in memory. `flags` are those of the kiocb. */
+void stub_read_cached(struct file *open, pgoff_t at, unsigned int pages, int flags);
 
 #endif

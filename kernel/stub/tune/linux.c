@@ -71,6 +71,36 @@ int kstrtoint(const char *text, unsigned int base, int *n)
 	return 0;
 }
 
+/* ---- floats ---- */
+
+static __thread int fpu;
+
+void kernel_fpu_begin(void)
+{
+	if (fpu++)
+		DIE("kernel_fpu_begin within a section");
+}
+
+void kernel_fpu_end(void)
+{
+	if (--fpu)
+		DIE("kernel_fpu_end outside a section");
+}
+
+/* The compiler calls these where a function of such a unit begins and ends. */
+void __cyg_profile_func_enter(void *function, void *from);
+void __cyg_profile_func_exit(void *function, void *from);
+
+void __cyg_profile_func_enter(void *function, void *from)
+{
+	if (!fpu)
+		DIE("floats outside kernel_fpu_begin and kernel_fpu_end");
+}
+
+void __cyg_profile_func_exit(void *function, void *from)
+{
+}
+
 /* ---- memory ---- */
 
 static unsigned int allocations;
@@ -89,6 +119,28 @@ struct kmem_cache *stub_cache(size_t size)
 	if (cache)
 		cache->size = size;
 	return cache;
+}
+
+void *stub_cache_alloc(struct kmem_cache *cache)
+{
+	void *object = stub_alloc(cache->size);
+
+	if (object)
+		__atomic_fetch_add(&cache->objects, 1, __ATOMIC_RELAXED);
+	return object;
+}
+
+void kmem_cache_free(struct kmem_cache *cache, void *object)
+{
+	__atomic_fetch_sub(&cache->objects, 1, __ATOMIC_RELAXED);
+	free(object);
+}
+
+void kmem_cache_destroy(struct kmem_cache *cache)
+{
+	if (READ_ONCE(cache->objects))
+		DIE("a cache that has objects is destroyed");
+	free(cache);
 }
 
 /* ---- RCU ---- */
@@ -173,7 +225,7 @@ int lookup_bdev(const char *path, dev_t *device)
 
 void (*stub_on_resched)(void);
 bool stub_breakpoints, stub_kprobes_off, stub_ftrace_off;
-void (*stub_on_last_trace)(void);
+void (*stub_on_last_trace)(void), (*stub_on_swap)(void), (*stub_on_unhook)(void);
 static struct ftrace_ops *hook; /* there is one */
 static struct kprobe *probes[16];
 static struct tracepoint points[] = {
@@ -182,6 +234,21 @@ static struct tracepoint points[] = {
 	{ "mm_filemap_map_pages", NULL },
 	{ "mm_filemap_fault", NULL },
 };
+
+static void once(void (**call)(void))
+{
+	void (*then)(void) = *call;
+
+	*call = NULL;
+	if (then)
+		then();
+}
+
+void stub_swapping(void)
+{
+	if (stub_on_swap)
+		once(&stub_on_swap);
+}
 
 int register_kprobe(struct kprobe *probe)
 {
@@ -247,6 +314,7 @@ int unregister_ftrace_function(struct ftrace_ops *ops)
 	/* As the kernel's, which changes code: who no longer calls the hook sees all that was done before. */
 	rcu_assign_pointer(hook, NULL);
 	synchronize_rcu();
+	once(&stub_on_unhook);
 	return 0;
 }
 
@@ -271,10 +339,7 @@ void for_each_kernel_tracepoint(void (*call)(struct tracepoint *point, void *wit
 int tracepoint_probe_register(struct tracepoint *point, void *call, void *with)
 {
 	if (stub_on_last_trace && point == &points[ARRAY_SIZE(points) - 1]) {
-		void (*then)(void) = stub_on_last_trace;
-
-		stub_on_last_trace = NULL;
-		then();
+		once(&stub_on_last_trace);
 		return -ENOMEM;
 	}
 	rcu_assign_pointer(point->call, call);

@@ -68,7 +68,8 @@ typedef struct { int n; } atomic_t;
 #define smp_mb__after_atomic() ((void)0) /* the operations on bits below are ordered by themselves */
 #define smp_mb__before_atomic() ((void)0)
 #define smp_load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
-#define cmpxchg(p, old, new) __sync_val_compare_and_swap(p, old, new)
+#define cmpxchg(p, old, new) (stub_swapping(), __sync_val_compare_and_swap(p, old, new))
+void stub_swapping(void);
 #define BIT(b) (1ul << (b))
 #define set_bit(b, p) ((void)__atomic_fetch_or(p, 1ul << (b), __ATOMIC_SEQ_CST))
 #define clear_bit(b, p) ((void)__atomic_fetch_and(p, ~(1ul << (b)), __ATOMIC_SEQ_CST))
@@ -190,12 +191,14 @@ void *stub_alloc(size_t size);
 #define kfree(p) free((void *)(p))
 #define kvfree(p) free((void *)(p))
 #define kstrdup(text, f) strdup(text)
-struct kmem_cache { size_t size; };
+struct kmem_cache { size_t size; long objects; };
 #define KMEM_CACHE(type, flags) stub_cache(sizeof(struct type))
 struct kmem_cache *stub_cache(size_t size);
-#define kmem_cache_zalloc(c, f) stub_alloc((c)->size)
-#define kmem_cache_free(c, p) free(p)
-#define kmem_cache_destroy(c) free(c)
+void *stub_cache_alloc(struct kmem_cache *cache);
+#define kmem_cache_zalloc(c, f) stub_cache_alloc(c)
+void kmem_cache_free(struct kmem_cache *cache, void *object);
+/* Ends the check where objects are left. */
+void kmem_cache_destroy(struct kmem_cache *cache);
 
 /* ---- files ---- */
 typedef unsigned int fmode_t;
@@ -217,8 +220,8 @@ struct inode { unsigned int i_mode, i_generation; unsigned long i_ino; struct su
 #define i_size_read(i) ((i)->size)
 struct address_space { struct inode *host; };
 struct file_ra_state { unsigned int ra_pages; };
-#define file_count(f) 1l
-struct file { struct file_ra_state f_ra; unsigned int f_mode, f_flags; struct address_space *f_mapping; const char *name; void *private_data; };
+struct file { struct file_ra_state f_ra; unsigned int f_mode, f_flags; long f_count; struct address_space *f_mapping; const char *name; void *private_data; };
+#define file_count(f) READ_ONCE((f)->f_count)
 struct folio { struct address_space *mapping; pgoff_t index; unsigned int pages; };
 #define folio_nr_pages(f) ((f)->pages)
 struct kiocb { struct file *ki_filp; long long ki_pos; int ki_flags; };
@@ -278,8 +281,12 @@ struct workqueue_struct *stub_queue(void);
 void destroy_workqueue(struct workqueue_struct *queue);
 bool queue_delayed_work(struct workqueue_struct *queue, struct delayed_work *work, unsigned long after);
 bool cancel_delayed_work_sync(struct delayed_work *work);
-#define kernel_fpu_begin() ((void)0)
-#define kernel_fpu_end() ((void)0)
+/*
+ * Sections do not nest. Outside of them, a call of any function of a unit that computes in floats ends the check: the
+ * compiler may use vectors in each of these functions.
+ */
+void kernel_fpu_begin(void);
+void kernel_fpu_end(void);
 
 /* ---- parameters, firmware, debugfs ---- */
 struct kernel_param { int unused; };
@@ -330,6 +337,8 @@ void stub_ftrace(const char *symbol, unsigned long a);
 extern void (*stub_on_last_trace)(void);
 /* The probe of a tracepoint, or NULL; call it between rcu_read_lock and rcu_read_unlock. */
 void *stub_trace(const char *name);
+/* If set, each is called once: by the next cmpxchg, before it; when the hook of ftrace has just gone. */
+extern void (*stub_on_swap)(void), (*stub_on_unhook)(void);
 extern bool stub_has_demands; /* whether the kernel has the tracepoints of 6.12 */
 /* Without its thread, work runs when a check says so. Returns whether there was some. */
 extern bool stub_threads;

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What hooks count as demanded and as brought. */
+#include "check.h"
+
+struct linnet_counts counts_of(const struct stub_file *file)
+{
+	struct linnet_counts sum = { 0 };
+	struct tune_file *found;
+
+	rcu_read_lock();
+	found = tune_file_of(&file->inode, false);
+	for (unsigned int s = 0; found && s < TUNE_SHARDS; s++)
+		linnet_counts_add(&sum, &found->shards[s].reads.counts);
+	rcu_read_unlock();
+	return sum;
+}
+
+/* A buffer of a megabyte for a file of one page asks for one page; at its end it asks for none. */
+void nothing_is_demanded_past_the_end(unsigned int has_demands)
+{
+	struct linnet_counts counts;
+	struct stub_file data;
+	struct file *open;
+
+	stub_has_demands = has_demands;
+	stub_file_init(&data, 15, 1);
+	data.inode.size -= 1000;
+	open = stub_open_file(&data, "short");
+	CHECK(stub_init() == 0);
+	stub_read(open, 0, 256);
+	stub_read(open, 1, 256);
+	counts = counts_of(&data);
+	CHECK(counts.accesses == 1 && counts.pages == 1);
+	stub_exit();
+	stub_close(open);
+}
+
+void a_folio_is_all_of_its_pages(unsigned int has_demands)
+{
+	struct linnet_counts counts;
+	struct stub_file data;
+	struct file *open;
+
+	stub_has_demands = has_demands;
+	stub_file_init(&data, 16, 1 << 20);
+	open = stub_open_file(&data, "data");
+	CHECK(stub_init() == 0);
+	stub_read_cached(open, 64, 16, 0);
+	stub_add(open, 64, 16);
+	stub_add(open, 80, 32);
+	counts = counts_of(&data);
+	CHECK(counts.added == 48 && counts.batches == 1);
+	stub_exit();
+	stub_close(open);
+}
+
+/* Only where the kernel lacks the tracepoint does the hook see such reads. */
+void a_direct_read_demands_nothing(unsigned int unused)
+{
+	struct stub_file data;
+	struct file *open;
+
+	stub_has_demands = false;
+	stub_file_init(&data, 17, 1 << 20);
+	open = stub_open_file(&data, "data");
+	CHECK(stub_init() == 0);
+	stub_read_cached(open, 0, 16, IOCB_DIRECT);
+	CHECK(counts_of(&data).accesses == 0 && tune_file_count() == 0);
+	stub_read_cached(open, 0, 16, 0);
+	CHECK(counts_of(&data).pages == 16);
+	stub_exit();
+	stub_close(open);
+}
