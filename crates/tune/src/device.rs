@@ -162,11 +162,18 @@ impl Device {
     }
 
     /// Writes a value and gives the one that stands: the kernel rounds to pages, and some devices bound the value. Both
-    /// are ours from now on. The journal has the value before it is written, and the one that stands right after.
+    /// are ours from now on. The journal has the value before it is written, and the one that stands right after. Where the
+    /// device does not take it, nothing has changed.
     pub fn set(&mut self, kib: u32, journal: &mut Journal) -> Result<u32> {
         journal.note_device(&self.knob, self.original_kib, kib);
         journal.save()?;
-        self.host.write(&self.knob, &kib.to_string())?;
+        if let Err(error) = self.host.write(&self.knob, &kib.to_string()) {
+            if self.written_kib.is_none() {
+                journal.forget_device(&self.knob);
+                journal.save()?;
+            }
+            return Err(error);
+        }
         (self.written_kib, self.asked_kib, self.standing_kib) = (Some(kib), Some(kib), None);
         let stands = self.host.number(&self.knob)?;
         self.written_kib = Some(stands);
@@ -337,6 +344,22 @@ mod tests {
         let error = m.device.restore(&mut m.journal).expect_err("bounded").to_string();
         assert!(error.contains("512 KiB, the value from before us, was written and 256 stands"), "{error}");
         assert!(Journal::open(&m.host).expect("journal").is_empty());
+    }
+
+    #[test]
+    fn a_value_that_the_device_refuses_leaves_what_was_there() {
+        let mut m = machine(128, Rivals::Auto);
+        m.device.host.stuck = Some(KNOB);
+        m.device.set(8, &mut m.journal).expect_err("refused");
+        assert!(Journal::open(&m.host).expect("journal").is_empty(), "nothing of ours stands");
+        m.device.host.stuck = None;
+        m.device.set(8, &mut m.journal).expect("set");
+        m.device.host.stuck = Some(KNOB);
+        m.device.set(16, &mut m.journal).expect_err("refused");
+        assert_eq!((m.device.written_kib(), Journal::open(&m.host).expect("journal").devices.len()), (Some(8), 1));
+        m.device.host.stuck = None;
+        assert!(m.device.restore(&mut m.journal).expect("restored"));
+        assert_eq!(m.stands(), 128);
     }
 
     #[test]

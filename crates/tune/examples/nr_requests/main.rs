@@ -8,7 +8,6 @@
 
 mod queue;
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use linnet_core::Knob;
 use linnet_tune::device::{Device, Found, Rivals};
 use linnet_tune::host::Host;
 use linnet_tune::journal::{Journal, Lock};
-use queue::{FEATURES, Stat, VALUES, model};
+use queue::{FEATURES, Stat, VALUES, Window, accepted, best, model};
 
 const WINDOW: Duration = Duration::from_secs(1);
 const WINDOWS: usize = 10;
@@ -24,36 +23,56 @@ const BACKOFF: Duration = Duration::from_secs(600);
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-fn window(host: &Host, disk: &str) -> Outcome<Option<[f32; FEATURES]>> {
+fn window(host: &Host, disk: &str) -> Outcome<Option<Window>> {
     let before = Stat::read(host, disk)?;
     std::thread::sleep(WINDOW);
-    Ok(Stat::read(host, disk)?.features(before))
+    Ok(Stat::read(host, disk)?.window(before))
 }
 
-/// Each value for some windows. Windows are of one kind where reads have the same share, to a tenth.
+/// Each value that the kernel takes for some windows.
 fn learn(host: &Host, disk: &str, device: &mut Device, journal: &mut Journal) -> Outcome<Knob> {
-    let mut seen: Vec<(usize, [f32; FEATURES])> = Vec::new();
+    let mut seen: Vec<(usize, Window)> = Vec::new();
     for (at, value) in VALUES.iter().enumerate() {
-        let stands = device.set(*value, journal)?;
+        let Some(stands) = accepted(device.set(*value, journal))? else {
+            println!("{value} requests: refused by the kernel");
+            continue;
+        };
         println!("learning at {stands} requests");
         for _ in 0..WINDOWS {
-            seen.extend(window(host, disk)?.map(|features| (at, features)));
+            seen.extend(window(host, disk)?.map(|window| (at, window)));
         }
     }
-    let kind = |features: &[f32; FEATURES]| (10.0 * features[0]) as u8;
-    let mut waits: HashMap<u8, [(f32, u32); VALUES.len()]> = HashMap::new();
-    for (at, features) in &seen {
-        let (sum, count) = &mut waits.entry(kind(features)).or_default()[*at];
-        (*sum, *count) = (*sum + features[3], *count + 1);
-    }
-    let mean = |(sum, count): (f32, u32)| if count == 0 { f32::INFINITY } else { sum / count as f32 };
-    let best = |features: &[f32; FEATURES]| {
-        let of_kind = waits[&kind(features)].map(mean);
-        (0..VALUES.len()).min_by(|a, b| of_kind[*a].total_cmp(&of_kind[*b])).unwrap_or(0) as u8
-    };
-    let labels: Vec<u8> = seen.iter().map(|(_, features)| best(features)).collect();
-    let windows: Vec<[f32; FEATURES]> = seen.into_iter().map(|(_, features)| features).collect();
+    let labels = best(&seen);
+    let windows: Vec<[f32; FEATURES]> = seen.into_iter().map(|(_, window)| window.features).collect();
     Ok(model(&windows, &labels)?)
+}
+
+/// Decides for so many seconds, by the model of a file or by one that is learned first.
+fn run(host: &Host, disk: &str, file: &str, seconds: u64, device: &mut Device, journal: &mut Journal) -> Outcome<()> {
+    let knob = if Path::new(file).exists() {
+        Knob::from_bytes(&std::fs::read(file)?)?
+    } else {
+        let learned = learn(host, disk, device, journal)?;
+        device.restore(journal)?;
+        std::fs::write(file, learned.to_bytes()?)?;
+        learned
+    };
+    for second in 0..seconds {
+        let Some(Window { features, .. }) = window(host, disk)? else { continue };
+        if device.look(Duration::from_secs(second), journal)? != Found::Ours {
+            println!("somebody else set it: theirs stands");
+            continue;
+        }
+        let (_, value, confidence) = knob.decide(&features)?;
+        if confidence < knob.confidence || device.stands_for(value) {
+            continue;
+        }
+        match accepted(device.set(value, journal))? {
+            Some(stands) => println!("{stands} requests, {confidence:.2} sure of {features:?}"),
+            None => println!("{value} requests: refused by the kernel"),
+        }
+    }
+    Ok(())
 }
 
 fn main() -> Outcome<()> {
@@ -65,26 +84,10 @@ fn main() -> Outcome<()> {
     let mut journal = Journal::open(&host)?;
     let knob_file = format!("/sys/block/{disk}/queue/nr_requests");
     let mut device = Device::open(&host, &knob_file, Rivals::Auto, BACKOFF)?;
-    let knob = if Path::new(file).exists() {
-        Knob::from_bytes(&std::fs::read(file)?)?
-    } else {
-        let learned = learn(&host, disk, &mut device, &mut journal);
-        device.restore(&mut journal)?;
-        let learned = learned?;
-        std::fs::write(file, learned.to_bytes()?)?;
-        learned
-    };
-    for second in 0..seconds {
-        let Some(features) = window(&host, disk)? else { continue };
-        if device.look(Duration::from_secs(second), &mut journal)? != Found::Ours {
-            println!("somebody else set it: theirs stands");
-            continue;
-        }
-        let (_, value, confidence) = knob.decide(&features)?;
-        if confidence >= knob.confidence && !device.stands_for(value) {
-            println!("{} requests, {confidence:.2} sure of {features:?}", device.set(value, &mut journal)?);
-        }
-    }
-    device.restore(&mut journal)?;
+    let outcome = run(&host, disk, file, seconds, &mut device, &mut journal);
+    // The first value returns after an error, too.
+    let restored = device.restore(&mut journal);
+    outcome?;
+    restored?;
     Ok(())
 }

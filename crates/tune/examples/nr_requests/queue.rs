@@ -4,8 +4,12 @@
 //! A long queue lets writes merge and be sorted; a read that arrives behind them waits for all. So the value should be
 //! small where reads share the queue with writes, and large where one of them is alone.
 //!
-//! Observer: counters of `/sys/block/DISK/stat`, which every kernel has. Model: a tree on four features. Setter: the
-//! device's setter of the readahead tuner, which keeps a journal and yields to others.
+//! Observer: counters of `/sys/block/DISK/stat`, which every kernel has. Model: a tree on three features, whose labels come
+//! from how long requests waited under each value. Setter: the device's setter of the readahead tuner, which keeps a
+//! journal and yields to others.
+
+use std::collections::HashMap;
+use std::io;
 
 use linnet_core::{Knob, SCHEMA_PRIVATE, Unit};
 use linnet_tune::fit::{FitOptions, Parts, Rows, fit};
@@ -17,7 +21,9 @@ pub const SCHEMA: u16 = SCHEMA_PRIVATE + 1;
 /// Values that are set, in requests.
 pub const VALUES: [u32; 3] = [16, 64, 256];
 /// Numbers of a window.
-pub const FEATURES: usize = 4;
+pub const FEATURES: usize = 3;
+/// A mean wait up to this much above the shortest is as good: windows differ by as much.
+const AS_GOOD: f32 = 1.05;
 
 /// Counters of a disk since it was made (Documentation/block/stat.rst).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -48,9 +54,8 @@ impl Stat {
         }
     }
 
-    /// The features of the time between two looks; None without requests. Shares and logarithms: twice the speed gives
-    /// the same numbers. What waits in the queue is left out: it follows the value that we set.
-    pub fn features(self, before: Stat) -> Option<[f32; FEATURES]> {
+    /// The time between two looks; None without requests.
+    pub fn window(self, before: Stat) -> Option<Window> {
         let of = |now: u64, then: u64| now.saturating_sub(then) as f32;
         let (reads, writes) = (of(self.reads, before.reads), of(self.writes, before.writes));
         let requests = reads + writes;
@@ -59,13 +64,53 @@ impl Stat {
         }
         let read_kib = of(self.read_sectors, before.read_sectors) / 2.0 / reads.max(1.0);
         let merges = of(self.write_merges, before.write_merges);
-        let wait_ms = of(self.busy_ms, before.busy_ms) / requests;
-        Some([
-            reads / requests,
-            read_kib.max(1.0).log2() / 10.0,
-            merges / (writes + merges).max(1.0),
-            (1.0 + wait_ms).log2() / 10.0,
-        ])
+        Some(Window {
+            features: [reads / requests, read_kib.max(1.0).log2() / 10.0, merges / (writes + merges).max(1.0)],
+            wait_ms: of(self.busy_ms, before.busy_ms) / requests,
+        })
+    }
+}
+
+/// What a disk did for some time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Window {
+    /// Shares and a logarithm: twice the speed gives the same numbers.
+    pub features: [f32; FEATURES],
+    /// How long a request waited and ran, on average. It follows the machine's speed and the value that we set, so it is
+    /// no feature: it tells which value was best.
+    pub wait_ms: f32,
+}
+
+impl Window {
+    /// Windows are of one kind where reads have the same share, to a tenth.
+    fn kind(&self) -> u8 {
+        (10.0 * self.features[0]) as u8
+    }
+}
+
+/// The value that was best for the kind of each window, as a place in [`VALUES`]: the first whose mean wait is as good as
+/// the shortest. `seen` holds windows, each with the place of the value that stood.
+pub fn best(seen: &[(usize, Window)]) -> Vec<u8> {
+    let mut waits: HashMap<u8, [(f32, u32); VALUES.len()]> = HashMap::new();
+    for (at, window) in seen {
+        let (sum, count) = &mut waits.entry(window.kind()).or_default()[*at];
+        (*sum, *count) = (*sum + window.wait_ms, *count + 1);
+    }
+    let mean = |(sum, count): (f32, u32)| if count == 0 { f32::INFINITY } else { sum / count as f32 };
+    let of_window = |window: &Window| {
+        let means = waits[&window.kind()].map(mean);
+        let shortest = means.into_iter().fold(f32::INFINITY, f32::min);
+        means.iter().position(|wait| *wait <= AS_GOOD * shortest).unwrap_or(0) as u8
+    };
+    seen.iter().map(|(_, window)| of_window(window)).collect()
+}
+
+/// The value that stands after setting one; None where the kernel refuses the value. Without a scheduler a queue holds at
+/// most as many requests as the disk has tags.
+pub fn accepted(set: Result<u32>) -> Result<Option<u32>> {
+    match set {
+        Err(Error::File { source, .. }) if source.kind() == io::ErrorKind::InvalidInput => Ok(None),
+        set => set.map(Some),
     }
 }
 
