@@ -212,6 +212,16 @@ fn advance(device: &Device<'_>, inputs: &str, chance: &mut Chance) {
     device.complete_read(0, latency_ns, snapshot);
 }
 
+/// Brings a new read into the history, decides on a read of these pages if there are any, so that the decision is
+/// remembered, and flushes everything from the caches.
+fn chill(device: &Device<'_>, inputs: &str, chance: &mut Chance, remembered: Option<u32>) {
+    advance(device, inputs, chance);
+    if let Some(pages) = remembered {
+        device.decide(pages);
+    }
+    device.flush();
+}
+
 fn incremental_rows(
     name: &str,
     network: &Network,
@@ -221,7 +231,7 @@ fn incremental_rows(
 ) -> Result<(), Error> {
     let blocks = options.blocks;
     for inputs in INPUTS {
-        let mut subject = Subject::new(network, build)?;
+        let subject = Subject::new(network, build)?;
         let found: Vec<(u64, u32)> = {
             let mut chance = Chance(options.seed);
             (0..RING).map(|_| entry(inputs, &mut chance)).collect()
@@ -257,38 +267,23 @@ fn incremental_rows(
             };
             push("arrive", "hot", false, hot(blocks, |_| device.withdraw(64 * 4_096), arrive));
         }
-        // Cold: the device is rebuilt from the flushed subject only in its caches, so it must be flushed by hand.
-        let flush_all: *mut Subject = &mut *subject;
-        let mut device = subject.device();
-        let at: *mut Device<'_> = &mut device;
+        let device = subject.device();
         let mut chance = Chance(options.seed);
-        // SAFETY: one thread; flushing changes nothing but caches.
-        let mut cold_next = |_: usize| unsafe {
-            advance(&*at, inputs, &mut chance);
-            (*at).flush();
-            (*flush_all).flush();
+        let pages = |i: usize| found[i % RING].1;
+        let score = |i: usize| {
+            black_box(device.score(black_box(pages(i))));
         };
-        // SAFETY: `at` and `flush_all` lead to devices of this function, used by one thread.
-        let score = |i: usize| unsafe {
-            black_box((*at).score(black_box(found[i % RING].1)));
+        push("submit", "cold", false, cold(blocks, |_| chill(&device, inputs, &mut chance, None), score));
+        let decide = |i: usize| {
+            black_box(device.decide(black_box(pages(i))));
         };
-        push("submit", "cold", false, cold(blocks, &mut cold_next, score));
-        // SAFETY: `at` and `flush_all` lead to devices of this function, used by one thread.
-        let decide = |i: usize| unsafe {
-            black_box((*at).decide(black_box(found[i % RING].1)));
-        };
-        push("submit", "cold", true, cold(blocks, &mut cold_next, decide));
-        // SAFETY: `at` and `flush_all` lead to devices of this function, used by one thread.
-        let complete = |i: usize| unsafe {
+        let remembered = |i: usize| chill(&device, inputs, &mut chance, Some(pages(i)));
+        push("submit", "cold", true, cold(blocks, remembered, decide));
+        let complete = |i: usize| {
             let (latency_ns, snapshot) = found[i % RING];
-            (*at).complete_read(0, black_box(latency_ns), snapshot);
+            device.complete_read(0, black_box(latency_ns), snapshot);
         };
-        // SAFETY: `at` and `flush_all` lead to devices of this function, used by one thread.
-        let flush_only = |_: usize| unsafe {
-            (*at).flush();
-            (*flush_all).flush();
-        };
-        push("complete", "cold", false, cold(blocks, flush_only, complete));
+        push("complete", "cold", false, cold(blocks, |_| device.flush(), complete));
     }
     Ok(())
 }

@@ -118,6 +118,8 @@ struct Functions {
 pub struct Subject {
     core: ffi::Network,
     tables: ffi::Tables,
+    /// Where the tables are, for [`Subject::flush`].
+    tables_at: *const u8,
     tables_memory: Memory,
     functions: Functions,
     owner: Network,
@@ -155,6 +157,7 @@ impl Subject {
             let mut subject = Box::new(Subject {
                 core: *network_core(&owner),
                 tables: std::mem::zeroed(),
+                tables_at: std::ptr::null(),
                 tables_memory: Memory::new(0),
                 functions,
                 owner,
@@ -171,6 +174,7 @@ impl Subject {
             }
             subject.tables_memory = Memory::new(subject.tables.memory_size);
             let (at, size) = (subject.tables_memory.as_mut_ptr(), subject.tables_memory.size());
+            subject.tables_at = at.cast();
             if kernel {
                 linnet_kernel_tables_place(&mut subject.tables, at, size);
             } else {
@@ -189,10 +193,9 @@ impl Subject {
     }
 
     /// Flushes the weights and tables from all caches.
-    pub fn flush(&mut self) {
+    fn flush(&self) {
         flush_network(&self.owner);
-        let (at, size) = (self.tables_memory.as_mut_ptr(), self.tables_memory.size());
-        flush(at.cast(), size);
+        flush(self.tables_at, self.tables_memory.size());
     }
 }
 
@@ -262,10 +265,10 @@ impl Device<'_> {
         word >> 20 == version & ((1 << 44) - 1) && word >> (10 + pages % 10) & 1 == 1
     }
 
-    /// Flushes the device's state from all caches.
-    pub fn flush(&mut self) {
-        let (at, size) = (self.memory.as_mut_ptr(), self.memory.size());
-        flush(at.cast(), size);
+    /// Flushes the device's state and its subject from all caches.
+    pub fn flush(&self) {
+        flush(self.core.cast(), self.memory.size());
+        self.subject.flush();
     }
 }
 

@@ -20,6 +20,20 @@ fn every_build_decides_alike() {
 }
 
 #[test]
+fn cold_rows_of_remembered_decisions_find_them() {
+    let network = stream::untrained(16, 1).expect("small weights");
+    for build in Build::available() {
+        let subject = Subject::new(&network, build).expect("31 digits");
+        let device = subject.device();
+        let mut chance = Chance(2);
+        for pages in 1..1_000 {
+            chill(&device, "realistic", &mut chance, Some(pages));
+            assert!(device.remembers(pages), "{build:?}: {pages}");
+        }
+    }
+}
+
+#[test]
 fn a_network_is_measured_in_every_build() {
     let network = stream::untrained(16, 1).expect("small weights");
     let rows = one_network("small", &network, &Options { blocks: 3, ..Options::default() }).expect("it runs");
