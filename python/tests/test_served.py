@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from linnet import FitSettings, Trace, fit
 from linnet._native import Device, PolicyError, Server, check_replay_policy, replay
+from linnet.cli.replay import lateness
 
 
 def load(ios: int) -> Trace:
@@ -156,6 +157,30 @@ def test_a_closed_connection_keeps_the_rows_of_the_policies_before_it(linnet, tm
         assert (row["policy"], row["reads"], row["reads_failed"]) == ("baseline", 7, 0)
     else:
         assert "baseline" in done.stdout and "shortest-queue" not in done.stdout
+
+
+def test_a_trace_keeps_its_load_on_more_drives(linnet, tmp_path: Path) -> None:
+    where = tmp_path / "t.parquet"
+    load(60).write(where)
+    drives = [(name, Device("sata", seed=i, precondition=False)) for i, name in enumerate(("a", "b", "c"))]
+    server = Server(drives, unix=tmp_path / "sock", time_scale=30)
+    uris = [f"-u{uri}" for uri in server.uris]
+    words = ("--overwrite", "--writes", "own", "--time-scale", 30, "--json")
+    done = linnet("replay", "-t", where, *uris, *words)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"][0]["reads"] == 40
+    answered(server, "a", range(60))
+    sent = [server.requests(name)["offset_bytes"] for name in "abc"]
+    assert [len(offsets) for offsets in sent] == [60, 0, 0], "slices side by side are three times the load"
+    refused = linnet("replay", *["-t", where] * 4, *uris, *words)
+    server.stop()
+    assert refused.returncode == 2
+    assert "4 traces for 3 drives: give --uri 4 times" in " ".join(refused.stderr.replace("│", " ").split())
+
+
+def test_lateness_is_by_nearest_rank() -> None:
+    assert lateness([1000 * n for n in range(1, 101)]) == {"late_us_p50": 50, "late_us_p99": 99}
+    assert lateness([]) == {}
 
 
 def test_a_replay_without_a_drive_prints_no_rows(linnet, tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from linnet import _native
-from linnet._native import DeviceError, Model, Trace
+from linnet._native import DeviceError, Model, Trace, quantiles_ns
 from linnet.cli.options import AsJson, Format, Lenient, Seed, Traces, Writes, WritesTo, load_all, parse_policies
 from linnet.cli.output import Bars, print_json, table, warn
-from linnet.experiment import spread
 
 FAILED = ("reads_failed", "writes_failed")
 
@@ -44,10 +44,11 @@ def replay_command(
 ) -> None:
     """Replay traces in real time on drives served over NBD, under a policy.
 
-    I/Os are sent at their recorded times, and the output says how late they were sent. A read that no drive answers
-    counts with the time until it was given up; the exit status is then 1, as with writes that fail. Serve modelled
-    drives with `linnet ssd serve` and the same --time-scale. Policies run one after the other, each on the drives as
-    the one before left them.
+    I/Os are sent at their recorded times, and the output says how late they were sent. The first drive is the primary
+    of the first trace, and so on; drives beyond the traces are replicas only. A read that no drive answers counts with
+    the time until it was given up; the exit status is then 1, as with writes that fail. Serve modelled drives with
+    `linnet ssd serve` and the same --time-scale. Policies run one after the other, each on the drives as the one before
+    left them.
 
     A connection that closes ends the replay, with exit status 1: the policy that ran has no row, and none follows it.
     What was measured under those before it is shown.
@@ -61,7 +62,7 @@ def replay_command(
     for name in chosen:
         _native.check_replay_policy(name, models, len(uri))
     with Bars() as bars:
-        streams = spread(load_all(trace, format, bars, lenient=lenient), len(uri))
+        streams = streams_of(load_all(trace, format, bars, lenient=lenient), len(uri))
         refuse_writes(streams, overwrite)
         rows: list[dict[str, Any]] = []
         ended: DeviceError | None = None
@@ -79,14 +80,13 @@ def replay_command(
             except DeviceError as error:
                 ended = DeviceError(f"{name}: {error}")
                 break
-            lateness = {"late_us_p50": late[len(late) // 2] / 1000, "late_us_p99": late[len(late) * 99 // 100] / 1000}
             counts = run.counters()
             rows.append(
                 {"policy": name, "time_scale": time_scale, "writes": writes.value}
                 | run.row()
                 | {key: counts[key] for key in (*FAILED, "errors", "timeouts", "failovers")}
                 | {"folded": folded, "cut": cut}
-                | (lateness if late else {})
+                | lateness(late)
             )
     failed = told_failures(rows)
     # What took hours to measure is not lost with the drives.
@@ -98,6 +98,28 @@ def replay_command(
         raise ended
     if failed:
         raise typer.Exit(1)
+
+
+def streams_of(traces: list[Trace], drives: int) -> list[Trace]:
+    """The stream of each drive: its whole trace, at its recorded times, or nothing where there are fewer traces.
+
+    To cut a trace into slices that run side by side, as an experiment does, would multiply its load.
+    """
+    if len(traces) > drives:
+        raise typer.BadParameter(
+            f"{len(traces)} traces for {drives} drives: give --uri {len(traces)} times, once for each trace",
+            param_hint="--uri",
+        )
+    nothing, _ = traces[0].split_at(0)
+    return traces + [nothing] * (drives - len(traces))
+
+
+def lateness(late_ns: list[int]) -> dict[str, float]:
+    """How late I/Os were sent, in us; nothing without I/Os."""
+    if not late_ns:
+        return {}
+    p50, p99 = quantiles_ns(np.array(late_ns, np.uint64), [0.5, 0.99])
+    return {"late_us_p50": p50 / 1000, "late_us_p99": p99 / 1000}
 
 
 def told_failures(rows: list[dict[str, Any]]) -> bool:
