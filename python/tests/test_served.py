@@ -188,3 +188,14 @@ def test_a_replay_without_a_drive_prints_no_rows(linnet, tmp_path: Path) -> None
     load(10).write(where)
     done = linnet("replay", "-t", where, "-u", f"nbd+unix:///a?socket={tmp_path}/none", "--overwrite", "--json")
     assert (done.returncode, done.stdout) == (1, "") and done.stderr.startswith("linnet: baseline: nbd+unix:")
+
+
+def test_ctrl_c_ends_the_wait_for_a_server(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+        listener.bind(str(tmp_path / "sock"))
+        listener.listen(0)
+        first.connect(str(tmp_path / "sock"))
+        asked = count()
+        uri = f"nbd+unix:///a?socket={tmp_path}/sock"
+        with pytest.raises(KeyboardInterrupt):
+            replay([uri], [load(10)], "baseline", [], progress=lambda _: next(asked) < 2)
