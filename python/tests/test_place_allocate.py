@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Placement: nobody's SLO is broken, room is found again, and the screens give the answer of asking everybody."""
 
+import tracemalloc
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from linnet.place.allocate import Allocator, Settings
@@ -315,6 +318,48 @@ def test_a_copy_goes_its_own_way() -> None:
     check_books(allocator)
     assert allocator.cluster.placed == 20 and not allocator.cluster.has_drive("new")
     assert [allocator.place(one).drive for one in later] == went
+
+
+def test_limits_are_those_of_the_drive_that_a_tenant_is_on() -> None:
+    """Against the tenant alone, which is faster on one drive than on the other."""
+    allocator = made(drives=0, model=SheetModel())
+    for name, latency in (("fast", 50.0), ("slow", 500.0)):
+        allocator.add_drives([DriveSpec(drive(name, f"model-{name}", read_latency_us=latency), 960 * GB)])
+    promise = (Slo("read_latency_mean_us", degradation_percent=5),)
+    tenants = [Tenant(f"t{i}", GB, profile(f"t{i}", 1000 + i), promise) for i in range(100)]
+    for one in tenants:
+        allocator.place(one, "fast")
+    row = allocator.cluster.row_of("t7")
+    for home in ("slow", "fast", "slow"):
+        allocator.take(row)
+        assert allocator.place_row(row, allocator.cluster.drive_index(home)).drive == home
+    restored = made(drives=0, model=SheetModel())
+    restored.add_drives(allocator.cluster.specs)
+    homes = [(one, "slow" if one.id == "t7" else "fast") for one in tenants if allocator.cluster.has_tenant(one.id)]
+    restored.restore(homes)
+    for one in (allocator, restored):
+        row, column = one.cluster.row_of("t7"), one.checker.model.metrics.index("read_latency_mean_us")
+        alone = [one.checker.alone(np.array([row]), kind)[0, column, 0] for kind in range(2)]
+        assert alone[1] > 5 * alone[0]
+        loud = one.add(Tenant("loud", GB, profile("loud", 400_000, 60_000)))
+        (breach,) = one.checker.breaches(1, loud)
+        assert breach.limit == pytest.approx(1.05 * alone[1])
+
+
+def test_memory_does_not_grow_with_tenants_times_kinds() -> None:
+    allocator, kinds, tenants = made(drives=0, model=SheetModel()), 200, 500
+    allocator.add_drives([DriveSpec(drive(f"d{i}", f"model-{i}"), 960 * GB) for i in range(kinds)])
+    most = Tenant("most", GB, profile("most", 10), (Slo("read_latency_mean_us", bound=1e9),) * 8)
+    tracemalloc.start()
+    allocator.place(most)
+    rows = [Tenant(f"t{i}", GB, profile(f"t{i}", 10 + i), most.slos[:1]) for i in range(tenants)]
+    allocator.restore([(one, f"d{i % kinds}") for i, one in enumerate(rows)])
+    assert not allocator.checker.count_broken(np.arange(kinds)).any()
+    for one in rows[:20]:
+        assert allocator.place(replace(one, id=f"{one.id}-again")).drive is not None
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < 8e6, "a limit of each tenant on each kind would be 33 MB"
 
 
 def test_a_trial_leaves_nothing_behind() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from linnet.place.allocate import Settings
+from linnet.place.check import Checker
 from linnet.place.cluster import DriveSpec
 from linnet.place.service import operations
 from linnet.place.service import state as storing
@@ -375,7 +376,8 @@ def test_a_model_that_fails_changes_nothing(tmp_path: Path, what: str) -> None:
     before, failed = _books(do), 0
     for left in range(30):
         model.left = left
-        do.allocator.checker._alone.clear()
+        do.allocator.checker = Checker(do.cluster, model)
+        do.allocator.checker.learn(np.flatnonzero([one is not None for one in do.cluster.tenants]))
         try:
             if what in ("what_if", "may_take", "advice"):
                 writer.read(lambda: works[what]([])).result(60)

@@ -117,7 +117,6 @@ class Allocator:
         more = len(self.cluster.specs) - len(self._room)
         self._room = np.append(self._room, np.full(more, np.inf))
         self._load = np.append(self._load, np.zeros(more))
-        self.checker.learn(np.zeros(0, np.intp))
 
     def place(self, tenant: Tenant, drive: str | None = None) -> Decision:
         """Find a drive for a tenant and put it there; on ``drive`` only, if one is named. A refusal leaves no trace."""

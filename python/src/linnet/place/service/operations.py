@@ -26,7 +26,7 @@ from linnet.place.whatif import WhatIf, what_if
 from linnet.place.words import Interference, Prediction, Profile
 
 KINDS_MAX = 1024
-"""Kinds of drives: each tenant's limits are kept for each kind."""
+"""Kinds of drives: the model is asked about a newcomer on each of them at once."""
 
 
 class Operations:
