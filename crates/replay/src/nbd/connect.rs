@@ -133,20 +133,30 @@ mod tests {
         (held, name)
     }
 
-    fn full_unix(name: &str) -> (Vec<OwnedFd>, Target) {
-        let path = std::env::temp_dir().join(format!("linnet-connect-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
-        (full(AddressFamily::UNIX, &SocketAddrUnix::new(path.as_path()).unwrap()).0, Target::Unix(path))
+    /// A name of a socket, which is gone with it.
+    struct Named(std::path::PathBuf);
+
+    impl Drop for Named {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
     }
 
-    fn full_tcp() -> (Vec<OwnedFd>, Target) {
+    fn full_unix(name: &str) -> (Vec<OwnedFd>, Target, Option<Named>) {
+        let path = std::env::temp_dir().join(format!("linnet-connect-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let (held, _) = full(AddressFamily::UNIX, &SocketAddrUnix::new(path.as_path()).unwrap());
+        (held, Target::Unix(path.clone()), Some(Named(path)))
+    }
+
+    fn full_tcp() -> (Vec<OwnedFd>, Target, Option<Named>) {
         let (held, name) = full(AddressFamily::INET, &SocketAddr::from(([127, 0, 0, 1], 0)));
-        (held, Target::Tcp(SocketAddr::try_from(name).unwrap().to_string()))
+        (held, Target::Tcp(SocketAddr::try_from(name).unwrap().to_string()), None)
     }
 
     #[test]
     fn a_server_that_accepts_nobody_is_given_up() {
-        for (_held, target) in [full_unix("late"), full_tcp()] {
+        for (_held, target, _name) in [full_unix("late"), full_tcp()] {
             let mut go_on = || true;
             let mut patience = Patience::new(Duration::from_millis(250), &mut go_on);
             let error = open(&target, &mut patience).err().unwrap();
@@ -156,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_wait_for_a_server_ends_when_the_caller_wants_it() {
-        for (_held, target) in [full_unix("stop"), full_tcp()] {
+        for (_held, target, _name) in [full_unix("stop"), full_tcp()] {
             let mut asked = 0;
             let mut go_on = || {
                 asked += 1;
@@ -175,7 +185,7 @@ mod tests {
         let target = Target::Tcp(listener.local_addr().unwrap().to_string());
         let mut go_on = || true;
         assert!(open(&target, &mut Patience::new(Duration::from_secs(60), &mut go_on)).is_ok());
-        let (held, target) = full_unix("room");
+        let (held, target, _name) = full_unix("room");
         let mut asked = 0;
         let mut go_on = || {
             asked += 1;
