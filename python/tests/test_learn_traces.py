@@ -165,3 +165,17 @@ def test_a_clock_that_is_too_coarse_is_refused(linnet: Callable[..., Any], tmp_p
         assert refused.returncode == 1 and "too coarse" in refused.stderr and not model.exists()
     # A few reads of 0 are no reason.
     assert inflection_point([np.where(np.arange(4000) % 50 == 0, 0, latency + 100_000)]).latency_ns >= 100_000
+
+
+def test_reads_that_are_all_about_equally_fast_are_warned_about(linnet: Callable[..., Any], tmp_path: Path) -> None:
+    chance = np.random.default_rng(0)
+    for name, latency in (
+        ("equal", 900_000 + chance.integers(0, 1000, 6000)),
+        ("unequal", np.where(chance.random(6000) < 0.1, 5_000_000, 80_000) + chance.integers(0, 1000, 6000)),
+    ):
+        path = tmp_path / f"{name}.csv"
+        reads(name, np.arange(6000) * 500_000, latency).write(path)
+        for words in (("label",), ("fit", "--epochs", 1, "-o", tmp_path / "m.linnet")):
+            done = linnet(*words, "-t", path)
+            assert done.returncode == 0
+            assert ("better sent elsewhere" in done.stderr) == (name == "equal"), done.stderr

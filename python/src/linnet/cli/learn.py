@@ -95,6 +95,15 @@ FEW_READS = 100
 """In a trace of fewer reads, one of them is no outlier."""
 
 
+def warn_useless(name: str, boost_us: float) -> None:
+    """Say where no point of the search saves time, since all reads are about equally fast."""
+    if boost_us < 0:
+        warn(
+            f"{name}: no latency near the bend of its distribution tells reads apart that are better sent elsewhere: "
+            f"that would cost {number(-boost_us)} us a read"
+        )
+
+
 def warn_dominated(traces: Sequence[Trace]) -> None:
     """Say where few reads, which may be bad records, are much of the mean that the inflection point minimises."""
     for trace in traces:
@@ -147,6 +156,7 @@ def label_command(
     for i, one in enumerate(traces):
         point = inflection_point(columns, device=i, replicas=replicas, seed=seed)
         best = float(point.boost[:, 2].max()) if len(point.boost) else 0.0
+        warn_useless(one.name, best / 1000)
         found.append(
             {
                 "trace": one.name,
@@ -251,6 +261,7 @@ def fit_command(
         fitted = fit(
             traces, seed, settings, lambda done, total, loss: step(done), unbiased=True, pooled=True, slow_ns=slow_ns
         )[0]
+    warn_useless(out.name, fitted.report["inflection"]["boost_us"])
     data = fitted.model.to_bytes()
     write_whole(out, data)
     better = {"better_than_base_rate": told_better(fitted.report)}
