@@ -17,6 +17,7 @@ mod compare;
 mod error;
 mod explain;
 mod file;
+mod keys;
 mod precondition;
 mod presets;
 pub mod queued;
