@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from linnet import _native
 from nfs_mount import GROUP, JOURNAL, LINNET, LOCK, READER, Log, join_group, knob, make_group, mounts, rsize_kib, wait
@@ -91,13 +92,19 @@ def stop(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> int:
     return process.wait(300)
 
 
+def first_of_a_file(log: Log) -> Any:
+    """The first decision on a file, which is told after the value is set."""
+    wait("a decision is told", lambda: any(event["file"] for event in log.events("decision")), log)
+    return next(event for event in log.events("decision") if event["file"])
+
+
 def random_gets_little(point: Path) -> None:
     """A random reader's open file gets 8 KiB; the end puts it back."""
     data = point / "data"
     with reader("random", data) as process:
         with tuner(point) as (running, log):
             wait("8 KiB on the open file", lambda: values(data, process.pid) == {8}, log)
-            found = log.events("decision")[0]
+            found = first_of_a_file(log)
             assert (found["from_kib"], found["to_kib"], found["applied"]) == (128, 8, True), found
             assert found["why"].startswith("random") and found["file"] == str(data), found
             assert found["target"] == str(point) and 0.6 <= found["confidence"] <= 1, found
@@ -114,7 +121,7 @@ def scan_gets_more(point: Path) -> None:
     with reader("seq", data) as process:
         with tuner(point) as (running, log):
             wait("512 KiB and more on the open file", lambda: min(values(data, process.pid), default=0) >= 512, log)
-            found = next(event for event in log.events("decision") if event["file"])
+            found = first_of_a_file(log)
             assert found["why"].startswith("sequential, a trial") and found["to_kib"] == 512, found
             wait("the mount follows", lambda: int(knob(point).read_text()) >= 512, log)
             assert stop(running) == 0
