@@ -49,6 +49,17 @@ fn host() -> (tempfile::TempDir, Host) {
     (root, host)
 }
 
+/// What an observer sees on a kernel that shows everything.
+fn all_seen() -> Sight {
+    Sight { files: true, demands: true, descriptors: true, limits: Vec::new() }
+}
+
+/// A tuner that says what it would do.
+fn dry_run<'a>(host: &Host, rule: &'a Rule, observer: &'a mut dyn Observer) -> Tuner<'a> {
+    let options = Options { dry_run: true, ..Options::default() };
+    Tuner::start(host, options, rule, observer, &mut |_| true).expect("started")
+}
+
 /// `n` random reads that bring `each` pages for one that is used.
 fn random(reader: Reader, n: u64, each: u64) -> Sample {
     let counts = Counts {
@@ -67,11 +78,9 @@ fn random(reader: Reader, n: u64, each: u64) -> Sample {
 /// Random reads get 8 KiB; beside those, others then read with a value as `beside` shows.
 fn events_beside(beside: Reader) -> Vec<Event> {
     let (_root, host) = host();
-    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
-    let mut observer = Readers { sight, plain_kib: 128 };
-    let options = Options { dry_run: true, ..Options::default() };
+    let mut observer = Readers { sight: all_seen(), plain_kib: 128 };
     let rule = Rule::default();
-    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let mut tuner = dry_run(&host, &rule, &mut observer);
     let mut events = Vec::new();
     for look in 4..20 {
         let samples = if look < 5 {
@@ -103,11 +112,9 @@ fn what_those_with_advice_bring_takes_no_value_back() {
 #[test]
 fn the_next_look_is_sooner_while_nobody_knows_how_a_file_is_read_as_far_as_looks_are_cheap() {
     let (_root, host) = host();
-    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
-    let mut observer = Readers { sight, plain_kib: 128 };
-    let options = Options { dry_run: true, ..Options::default() };
+    let mut observer = Readers { sight: all_seen(), plain_kib: 128 };
     let rule = Rule::default();
-    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let mut tuner = dry_run(&host, &rule, &mut observer);
     let mut pause = |look: u64, sample: Sample, took_us: u64| {
         tuner.tick(Duration::from_millis(100 * look), &[sample]).expect("a look");
         tuner.pause(Duration::from_micros(took_us)).as_millis()
@@ -153,16 +160,15 @@ fn events_on(
     host.replace("/proc/101/cgroup", "0::/small\n").expect("written");
     host.replace("/sys/fs/cgroup/small/memory.max", "1000000").expect("written");
     host.replace("/sys/fs/cgroup/small/memory.current", "0").expect("written");
-    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+    let sight = all_seen();
     let mut observer = Listing(sight, vec![of_size(FILE, size_mib)]);
     let mut samples = vec![random(Reader::Own, 200, 32)];
     if let Some((open, counts)) = beside {
         samples.push(Sample { file: open.file, cgroup: open.cgroup, counts, ..samples[0].clone() });
         observer.1.push(open);
     }
-    let options = Options { dry_run: true, ..Options::default() };
     let rule = Rule::default();
-    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let mut tuner = dry_run(&host, &rule, &mut observer);
     let mut look = |n: u64| tuner.tick(Duration::from_millis(250 * n), &samples).expect("a look");
     let of_file = format!("inode {}", FILE.inode);
     looks.into_iter().flat_map(&mut look).filter(|event| event.file.as_ref() == Some(&of_file)).collect()
@@ -216,8 +222,7 @@ fn a_file_that_cannot_be_set_is_told_once_and_not_as_set() {
     let file = FileId { dev: DEV, inode: rustix::fs::fstat(&pipe).expect("its number").st_ino };
     let fd = u32::try_from(pipe.as_raw_fd()).expect("positive");
     let open = Descriptor { file, cgroup: 1, process, fd, mode: 0x1f, flags: 0, size_bytes: 0, value_kib: 128 };
-    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
-    let mut observer = Listing(sight, vec![open]);
+    let mut observer = Listing(all_seen(), vec![open]);
     let options = Options { scope: Scope::Files, ..Options::default() };
     let rule = Rule::default();
     let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
@@ -342,11 +347,10 @@ fn decisions_on_a_database(looks: u64, value_kib: u32, each: impl Fn(u64, &mut R
         let file = FileId { dev: DEV, inode: 1000 + u64::from(k) };
         Descriptor { file, cgroup: 1, process: 100, fd: k, mode: 0x1f, flags: 0, size_bytes: 0, value_kib }
     };
-    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+    let sight = all_seen();
     let mut observer = Database { sight, open: (0..=1000).map(open).collect(), advised: Rc::default() };
-    let options = Options { dry_run: true, ..Options::default() };
     let rule = Rule::default();
-    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let mut tuner = dry_run(&host, &rule, &mut observer);
     let (mut events, mut small) = (Vec::new(), HashSet::new());
     for look in 4..4 + looks {
         let read = |k: u64| {
@@ -407,12 +411,11 @@ fn decisions_beside(from: u64, only_soon: bool) -> (Vec<Event>, Vec<Event>) {
         size_bytes: 0,
         value_kib: 128,
     };
-    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
+    let sight = all_seen();
     let advised = Rc::new(RefCell::new((Advised::new(), only_soon)));
     let mut observer = Database { sight, open: (0..8).chain([1000]).map(open).collect(), advised: advised.clone() };
-    let options = Options { dry_run: true, ..Options::default() };
     let rule = Rule::default();
-    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let mut tuner = dry_run(&host, &rule, &mut observer);
     let mut events = Vec::new();
     for look in 4..60 {
         if look == from {
@@ -562,11 +565,9 @@ fn told_of_cifs(values: &[&str]) -> Vec<Event> {
     for (number, kib) in values.iter().enumerate() {
         host.replace(format!("/sys/class/bdi/cifs-{number}/read_ahead_kb"), kib).expect("written");
     }
-    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
-    let mut observer = Readers { sight, plain_kib: 128 };
-    let options = Options { dry_run: true, ..Options::default() };
+    let mut observer = Readers { sight: all_seen(), plain_kib: 128 };
     let rule = Rule::default();
-    let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+    let mut tuner = dry_run(&host, &rule, &mut observer);
     let file = FileId { dev: Dev { major: 0, minor: 60 }, ..FILE };
     let mut look =
         |k: u64| tuner.tick(Duration::from_millis(250 * k), &[Sample { file, ..random(Reader::Own, 200, 32) }]);
@@ -592,8 +593,7 @@ fn a_device_that_is_asked_for_must_have_a_value_of_its_own() {
     for number in [2, 3] {
         host.replace(format!("/sys/class/bdi/cifs-{number}/read_ahead_kb"), "128").expect("written");
     }
-    let sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
-    let mut observer = Readers { sight, plain_kib: 128 };
+    let mut observer = Readers { sight: all_seen(), plain_kib: 128 };
     let options = Options { dry_run: true, device: Some("/mnt".into()), ..Options::default() };
     let rule = Rule::default();
     let refused = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).err().map(|e| e.to_string());
