@@ -187,7 +187,7 @@ impl Array {
         let device = self.placement.device(slot.row, k);
         let Request { op, size_bytes, .. } = slot.request;
         let (predicted_fast, sampled) = (slot.predicted_fast & (1 << k) != 0, slot.sampled & (1 << k) != 0);
-        let in_time = std::mem::take(&mut slot.waits);
+        let in_time = std::mem::take(&mut slot.may_be_late);
         let flight = &slot.flights[k];
         let latency_ns = self.replicas[device].complete(&flight.core, now);
         self.policy.completed(&Completion {

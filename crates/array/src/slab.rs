@@ -127,7 +127,7 @@ pub(crate) struct State {
     /// A retry timer is set.
     pub waiting: bool,
     /// Its copy in flight may become late ([`crate::Policy::hedge_due`]).
-    pub waits: bool,
+    pub may_be_late: bool,
     /// A hedge was sent or is no longer wanted.
     pub hedged: bool,
     /// A copy succeeded (writes to all replicas).
@@ -162,7 +162,7 @@ impl State {
             live: false,
             answered: false,
             waiting: false,
-            waits: false,
+            may_be_late: false,
             hedged: false,
             succeeded: false,
             copies: 0,

@@ -38,7 +38,7 @@ impl Array {
             out.push(Output::SetTimer { at_ns: now.saturating_add(delay_ns), timer });
             return;
         };
-        slot.waits = true;
+        slot.may_be_late = true;
         let copy = slot.copy_id(index, k);
         while self.waiting.sent.front().is_some_and(|&(_, copy)| self.slab.copy(copy).is_none()) {
             self.waiting.sent.pop_front();
@@ -58,20 +58,20 @@ impl Array {
     pub(super) fn find_late(&mut self, now: Nanos, outlook: &dyn Outlook, out: &mut Vec<Output>) {
         self.waiting.armed = false;
         while let Some(&(sent_ns, copy)) = self.waiting.sent.front() {
-            let waits = self.slab.copy(copy).filter(|&(index, k)| {
+            let late = self.slab.copy(copy).filter(|&(index, k)| {
                 let slot = self.slab.get(index);
                 // A device that refused this read may have it again since.
-                slot.waits && slot.flights[k].core.arrived_ns() == sent_ns
+                slot.may_be_late && slot.flights[k].core.arrived_ns() == sent_ns
             });
-            if waits.is_some()
+            if late.is_some()
                 && let Some(due_ns) = self.policy.hedge_due(sent_ns).filter(|&due_ns| due_ns > now)
             {
                 self.look_at(due_ns, out);
                 return;
             }
             self.waiting.sent.pop_front();
-            if let Some((index, k)) = waits {
-                self.slab.at(index).waits = false;
+            if let Some((index, k)) = late {
+                self.slab.at(index).may_be_late = false;
                 self.hedge(now, index, k, outlook, out);
             }
         }

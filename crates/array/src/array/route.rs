@@ -108,7 +108,7 @@ impl Array {
 
     fn carry_out(&mut self, now: Nanos, index: usize, submit: Submit, candidates: Mask, out: &mut Vec<Output>) {
         let slot = self.slab.at(index);
-        slot.waits = false;
+        slot.may_be_late = false;
         let mut bit = bit_of(&self.placement, slot, submit.replica) & candidates;
         debug_assert!(bit != 0, "{} chose no candidate", self.policy.name());
         if bit == 0 {
