@@ -2,6 +2,7 @@
 """Six workloads of RocksDB x mmap and pread x two device models, under static values and three tuners.
 
     sudo .venv/bin/python bench/macro/readahead_grid.py DIRECTORY [--rounds 5] [--seconds 6] [--minutes N]
+        [--device sata] [--how mmap] [--workload readrandom] [--setting "static 8"]
 
 DIRECTORY holds what was measured: `runs.csv`, one line for each run, `model.linnet` and `kml.linnet`, and `table.md`. A
 run that is there is not repeated, so the command continues where it was stopped; `--minutes` stops it in time.
@@ -30,12 +31,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "tune"))
 from bed import MODELS, NVME, Bed, Model, bed_for_rates, tuner
 from linnet._native import KnobModel
 from linnet.studies.kml.tuner import tuning
-from readahead_table import table
+from readahead_table import TUNERS, table
 from readahead_training import TRAINED, train
 from rocksdb import Database, Done, missing
 
 WORKLOADS = (*TRAINED, "updaterandom", "mixgraph")
+HOWS = ("mmap", "pread")
 STATIC_KIB = (8, 32, 128, 512, 1024)
+STATIC = tuple("default 128" if kib == 128 else f"static {kib}" for kib in STATIC_KIB)
+SETTINGS = (*STATIC, *TUNERS)
 KEYS = 3_000_000
 MEMORY = 128 << 20
 SIZE = 1400 << 20
@@ -105,7 +109,7 @@ def kml(model: KnobModel) -> Setting:
 
 def settings(place: Path) -> dict[str, Setting]:
     """Every row of a cell, by name."""
-    found = {("default 128" if kib == 128 else f"static {kib}"): static(kib) for kib in STATIC_KIB}
+    found = dict(zip(STATIC, map(static, STATIC_KIB), strict=True))
     found["kml"] = kml(KnobModel.from_bytes((place / "kml.linnet").read_bytes()))
     found["rule"] = tuned()
     found["model"] = tuned("--model", str(place / "model.linnet"))
@@ -120,17 +124,31 @@ def beds(model: Model, database: Database) -> Iterator[Bed]:
         yield bed
 
 
-def measure(place: Path, device: str, rounds: int, seconds: int, until: float, wanted: set[str]) -> None:
+@dataclass
+class Wanted:
+    """What of the grid is measured; nothing said of a dimension is all of it."""
+
+    hows: list[str]
+    workloads: list[str]
+    settings: list[str]
+
+    def has(self, how: str, workload: str, setting: str) -> bool:
+        """Is this run asked for?"""
+        pairs = ((how, self.hows), (workload, self.workloads), (setting, self.settings))
+        return all(not asked or value in asked for value, asked in pairs)
+
+
+def measure(place: Path, device: str, rounds: int, seconds: int, until: float, wanted: Wanted) -> None:
     """Every run of a round on one device that is not there yet."""
     path = place / "runs.csv"
     there = {(row["round"], row["device"], row["how"], row["workload"], row["setting"]) for row in lines(path)}
     names = list(settings(place))
-    cells = [(how, workload) for workload in WORKLOADS for how in ("mmap", "pread")]
+    cells = [(how, workload) for workload in WORKLOADS for how in HOWS]
     todo = [
         (how, workload, name)
         for how, workload in cells
         for name in names
-        if (str(rounds), device, how, workload, name) not in there and (not wanted or workload in wanted)
+        if (str(rounds), device, how, workload, name) not in there and wanted.has(how, workload, name)
     ]
     if not todo or time.monotonic() > until:
         return
@@ -203,7 +221,9 @@ def main() -> int:
     parser.add_argument("--training-rounds", type=int, default=1, help="runs of each cell of the training")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no run after so many")
     parser.add_argument("--device", choices=MODELS, action="append", help="only this device model")
+    parser.add_argument("--how", choices=HOWS, action="append", default=[], help="only this way of reading")
     parser.add_argument("--workload", choices=WORKLOADS, action="append", default=[], help="only this workload")
+    parser.add_argument("--setting", choices=SETTINGS, action="append", default=[], help="only this setting")
     parser.add_argument("--table", action="store_true", help="only write the table of what is there")
     arguments = parser.parse_args()
     place: Path = arguments.place
@@ -217,13 +237,14 @@ def main() -> int:
             return SKIPPED
         place.mkdir(parents=True, exist_ok=True)
         until = time.monotonic() + 60 * arguments.minutes
+        wanted = Wanted(arguments.how, arguments.workload, arguments.setting)
         if not (place / "model.linnet").exists() or not (place / "kml.linnet").exists():
             database = Database(KEYS, buffer_bytes=BUFFER)
             with beds(NVME, database) as bed:
                 train(bed, database, place, STATIC_KIB, arguments.training_rounds, TRAINING_SECONDS)
         for turn in range(1, arguments.rounds + 1):
             for device in arguments.device or MODELS:
-                measure(place, device, turn, arguments.seconds, until, set(arguments.workload))
+                measure(place, device, turn, arguments.seconds, until, wanted)
     text = table(lines(place / "runs.csv"))
     (place / "table.md").write_text(text)
     print(text)
@@ -231,4 +252,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("interrupted; the runs so far are kept")
