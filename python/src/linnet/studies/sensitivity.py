@@ -109,7 +109,7 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
 
 def figure(rows: Sequence[dict[str, Any]]) -> str:
     """Inflection point, recall and ROC-AUC against the share as SVG; bars reach from the least to the most seed."""
-    picture = blank(9.6, 3.4)
+    picture = blank(9.6, 4.0)
     panels = (("percentile", "inflection point, percentile"), ("recall", "recall"), ("roc_auc", "ROC-AUC"))
     for axes, (name, label) in zip(picture.subplots(1, 3), panels, strict=True):
         for preset, workload in dict.fromkeys((row["preset"], row["workload"]) for row in rows):
@@ -126,5 +126,6 @@ def figure(rows: Sequence[dict[str, Any]]) -> str:
             )
         axes.set_xlabel("device_wide_share")
         axes.set_ylabel(label)
-    picture.axes[0].legend(fontsize=6.5, frameon=False)
+    lines, names = picture.axes[0].get_legend_handles_labels()
+    picture.legend(lines, names, loc="outside lower center", ncols=5, fontsize=7, frameon=False)
     return svg(picture)
