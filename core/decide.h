@@ -262,7 +262,7 @@ struct linnet_replica {
 	uint32_t errors_in_row;
 	uint32_t revokes_in_row; /* since a read last completed; the caller counts them */
 	uint32_t probing;      /* a probe is in flight */
-	uint32_t spare;
+	uint32_t return_event; /* low half of the number of the arrival of the probe that ends its absence; 0: not yet sent */
 };
 
 /* One I/O in flight at a replica, from its arrival to its end. */

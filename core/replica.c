@@ -4,8 +4,10 @@
  * age of that state, and whether the replica is in service. Every arrival and end of an I/O is an event. Events are
  * numbered, so a recording of them gives the state at any event.
  *
- * Consecutive errors take a replica out of service for a while, and for longer each time. When that time is over, one
- * read is sent there as a probe. Other reads avoid the replica until the probe has completed.
+ * Consecutive errors take a replica out of service for a while. When that time is over, the next read is its probe.
+ * Other reads avoid the replica until the probe has ended. If it fails, the replica is out of service for twice as long
+ * as before. If it is withdrawn, the next read is the probe. Other I/Os that fail meanwhile, which may have been in
+ * flight when the replica went out of service, say nothing new and lengthen nothing.
  */
 #include "replica.h"
 
@@ -64,9 +66,17 @@ uint64_t linnet_replica_complete(struct linnet_replica *replica, const struct li
 	return linnet_replica_completed(replica, flight, now_ns);
 }
 
+/* Whether it is the last probe that was sent to end the absence. One in 2^32 other I/Os may be taken for it. */
+static int ends_absence(const struct linnet_replica *replica, const struct linnet_flight *flight)
+{
+	return replica->return_event == (uint32_t)flight->event;
+}
+
 void linnet_replica_withdraw(struct linnet_replica *replica, const struct linnet_flight *flight, uint64_t now_ns)
 {
 	linnet_event_time(replica, now_ns);
+	if (ends_absence(replica, flight))
+		replica->out_until_ns = 0;
 	if (flight->place != LINNET_UNTRACKED)
 		linnet_inflight_withdrawn(&replica->inflight, replica->ios, flight->place);
 	linnet_track_leave(replica, flight);
@@ -77,12 +87,14 @@ void linnet_replica_fail(struct linnet_replica *replica, const struct linnet_set
 			 const struct linnet_flight *flight, uint64_t now_ns)
 {
 	uint64_t absence_ns = replica->backoff_ns ? replica->backoff_ns : settings->out_ns;
+	int was_out = replica->errors_in_row >= settings->errors_max, ends = ends_absence(replica, flight);
 
 	linnet_replica_withdraw(replica, flight, now_ns);
 	if (replica->errors_in_row < UINT32_MAX)
 		replica->errors_in_row++;
-	if (replica->errors_in_row < settings->errors_max)
+	if (replica->errors_in_row < settings->errors_max || (was_out && !ends))
 		return;
+	replica->return_event = 0;
 	replica->out_until_ns = replica->latest_ns + absence_ns;
 	replica->backoff_ns = 2 * absence_ns < settings->out_ns_max ? 2 * absence_ns : settings->out_ns_max;
 }

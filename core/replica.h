@@ -63,9 +63,9 @@ linnet_replica_arrived(struct linnet_replica *replica, const struct linnet_setti
 {
 	uint64_t at_ns = linnet_event_time(replica, now_ns);
 	uint32_t place = replica->free;
-	int readmitted = replica->errors_in_row >= settings->errors_max && at_ns >= replica->out_until_ns;
+	int may_return = replica->errors_in_row >= settings->errors_max && at_ns >= replica->out_until_ns;
 
-	probe = is_read && (probe || readmitted);
+	probe = is_read && (probe || may_return);
 	flight->arrived_ns = at_ns;
 	flight->event = replica->events;
 	flight->place = place;
@@ -74,8 +74,10 @@ linnet_replica_arrived(struct linnet_replica *replica, const struct linnet_setti
 	flight->is_read = is_read != 0;
 	flight->probe = probe != 0;
 	replica->in_flight++;
-	if (readmitted)
+	if (may_return && is_read) {
+		replica->return_event = (uint32_t)flight->event;
 		replica->out_until_ns = at_ns + replica->backoff_ns;
+	}
 	if (probe) {
 		replica->probing = 1;
 		replica->learnt_ns = at_ns;

@@ -83,10 +83,9 @@ static void check_bio(void)
 	stub_run_works();
 	CHECK(stub_own_count == 1 && stub_own[0]->bi_iter.bi_size == 512, "%u probes", stub_own_count);
 	finish(b, __LINE__);
-	/* Answers that are no error leave the leg as it was. */
+	/* An answer that is no error leaves the leg as it was: the next read has it probed again. */
 	stub_complete_own(0, BLK_STS_AGAIN, 9);
 	CHECK(state_of(top, 0) == 'D' && count_of(top, "errors", 0) == 4 && count_of(top, "inflight", 0) == 0, "AGAIN");
-	stub_now += 40 * MS;
 	goes_to(1, __LINE__);
 	stub_run_works();
 	stub_now += MS / 2;

@@ -131,6 +131,36 @@ static void check_errors(const char *policy)
 	stub_remove(ti);
 }
 
+/* Reads in flight when a replica goes out of service: their errors do not lengthen the time. */
+static void check_burst(void)
+{
+	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 2 policy baseline");
+	struct stub_bio *reads[10];
+	u64 out_ns = 0;
+
+	for (u32 n = 0; n < ARRAY_SIZE(reads); n++)
+		reads[n] = start(ti);
+	for (u32 n = 0; n < ARRAY_SIZE(reads); n++) {
+		stub_now += MS / 100;
+		fail(reads[n], BLK_STS_IOERR);
+		if (n == 2)
+			out_ns = stub_now;
+		finish(reads[n]);
+	}
+	for (u64 absence_ns = 10 * MS; absence_ns <= 20 * MS; absence_ns *= 2) {
+		stub_now = out_ns + absence_ns - 1;
+		one(ti);
+		stub_run_works();
+		CHECK(!stub_own_count, "probed too early, for an absence of %lu ns", absence_ns);
+		stub_now++;
+		one(ti);
+		stub_run_works();
+		out_ns = stub_now;
+		end_probe(0, BLK_STS_IOERR);
+	}
+	stub_remove(ti);
+}
+
 /*
  * What is known of two replicas has expired: a probe goes to the one that the policy does not prefer, and no other while
  * it is in flight.
@@ -247,6 +277,7 @@ void check_service(void)
 {
 	check_errors("policy baseline");
 	check_errors("policy shortest-queue");
+	check_burst();
 	check_one_probe();
 	check_all_out();
 	check_answers();

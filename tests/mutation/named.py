@@ -57,7 +57,7 @@ NAMED = [
     Named(
         "every read is a probe of a replica that comes back",
         "core/replica.h",
-        "\tif (readmitted)\n\t\treplica->out_until_ns = at_ns + replica->backoff_ns;\n",
+        "\t\treplica->out_until_ns = at_ns + replica->backoff_ns;\n",
         "",
         "array",
     ),

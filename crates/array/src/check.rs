@@ -70,9 +70,10 @@ struct Expected {
     pages: u32,
     /// Copies that failed since the last one that succeeded.
     errors: u32,
-    /// Out of service until then; later one read is a probe.
+    /// Out of service until then; the next read is its probe.
     out_until_ns: Nanos,
     backoff_ns: Nanos,
+    probe: Option<CopyId>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -122,16 +123,19 @@ impl Checker {
         expected.in_flight -= 1;
         expected.pages -= pages(&request);
         let failed = matches!(end, End::Failed | End::TimedOut);
+        let probe = expected.probe == Some(copy);
         if let Some(life) = self.requests.get_mut(&tag) {
             life.failures += u32::from(failed);
         }
         let (now_ns, Some(Rules { config, .. })) = (self.now_ns, &self.rules) else { return };
         let limit_ns = if request.op.is_read() { config.read_timeout_ns } else { config.write_timeout_ns };
         if end == End::Completed {
-            (expected.errors, expected.out_until_ns, expected.backoff_ns) = (0, 0, 0);
+            (expected.errors, expected.out_until_ns, expected.backoff_ns, expected.probe) = (0, 0, 0, None);
+        } else if probe && end == End::Withdrawn {
+            expected.out_until_ns = now_ns;
         } else if failed {
             expected.errors += 1;
-            if expected.errors >= config.error_limit {
+            if expected.errors == config.error_limit || probe {
                 let absence_ns = if expected.backoff_ns > 0 { expected.backoff_ns } else { config.out_ns };
                 expected.out_until_ns = now_ns + absence_ns;
                 expected.backoff_ns = (2 * absence_ns).min(config.out_ns_max);
@@ -143,7 +147,7 @@ impl Checker {
     }
 
     /// A read goes to a device.
-    fn reads(&mut self, device: usize, tag: u64) {
+    fn reads(&mut self, device: usize, tag: u64, copy: CopyId) {
         let Some(Rules { config, revokes: Revokes::None, everywhere: true }) = &self.rules else { return };
         let (now_ns, limit) = (self.now_ns, config.error_limit);
         let out = |expected: &Expected| expected.errors >= limit && now_ns < expected.out_until_ns;
@@ -155,6 +159,7 @@ impl Checker {
         });
         if own.errors >= limit && !out(&own) {
             self.devices[device].out_until_ns = now_ns + own.backoff_ns;
+            self.devices[device].probe = Some(copy);
         }
     }
 
@@ -248,7 +253,7 @@ impl Observer for Checker {
                 let twice = self.copies.values().any(|copy| (copy.device, copy.tag) == (device, tag));
                 self.rule(!twice, || format!("device {device} gets request {tag} twice"));
                 if request.op.is_read() {
-                    self.reads(device, tag);
+                    self.reads(device, tag, copy);
                 }
                 let submitted_ns = self.now_ns;
                 let known = self.copies.insert(copy, Copy { device, tag, request, submitted_ns }).is_some();

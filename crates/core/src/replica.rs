@@ -31,7 +31,7 @@ pub struct Raw {
     errors_in_row: u32,
     revokes_in_row: u32,
     probing: u32,
-    spare: u32,
+    return_event: u32,
 }
 
 /// One I/O at a replica, from its arrival to its end (`struct linnet_flight`).

@@ -138,6 +138,61 @@ fn a_failing_replica_is_left_out_longer_each_time_and_comes_back() {
 }
 
 #[test]
+fn only_the_probe_that_fails_lengthens_the_absence() {
+    let settings = Settings { errors_max: 3, out_ns: 100, out_ns_max: 10_000, ..Settings::default() };
+    let mut replica = Replica::new(0, false);
+    let mut flights: Vec<Flight> = (0..12).map(|_| replica.arrive(&settings, 0, &read(0), false)).collect();
+    let mut fail = |replica: &mut Replica, now| replica.fail(&settings, &flights.pop().expect("one is left"), now);
+    (8..=17).for_each(|now| fail(&mut replica, now));
+    assert!(replica.is_out(109) && !replica.is_out(110), "since the third error");
+    fail(&mut replica, 115);
+    assert!(!replica.is_out(115), "a read of before says nothing new");
+    let probe = replica.arrive(&settings, 120, &read(0), false);
+    fail(&mut replica, 130);
+    assert!(probe.is_probe() && replica.is_out(319) && !replica.is_out(320), "nor while the probe is in flight");
+    replica.fail(&settings, &probe, 140);
+    assert!(replica.is_out(339) && !replica.is_out(340), "twice as long");
+}
+
+#[test]
+fn a_probe_of_an_earlier_absence_says_nothing_of_the_next() {
+    let settings = Settings { errors_max: 1, out_ns: 100, out_ns_max: 1_000, ..Settings::default() };
+    for withdrawn in [false, true] {
+        let mut replica = Replica::new(0, false);
+        let flights = [0, 1, 2].map(|now| replica.arrive(&settings, now, &read(0), false));
+        replica.fail(&settings, &flights[0], 10);
+        let probe = replica.arrive(&settings, 110, &read(0), false);
+        replica.complete(&flights[1], 120);
+        replica.fail(&settings, &flights[2], 130);
+        if withdrawn {
+            replica.withdraw(&probe, 140);
+        } else {
+            replica.fail(&settings, &probe, 140);
+        }
+        assert!(replica.is_out(229) && !replica.is_out(230), "since the error at 130");
+    }
+}
+
+#[test]
+fn the_read_after_a_withdrawn_probe_is_the_probe_and_a_write_is_none() {
+    let settings = Settings { errors_max: 1, out_ns: 100, out_ns_max: 1_000, ..Settings::default() };
+    let mut replica = Replica::new(0, false);
+    let flight = replica.arrive(&settings, 0, &read(0), false);
+    replica.fail(&settings, &flight, 10);
+    let write = replica.arrive(&settings, 110, &Request::new(Op::Write, 0, 4096), false);
+    assert!(!write.is_probe() && !replica.is_out(110), "the next read is still to come");
+    let probe = replica.arrive(&settings, 120, &read(0), false);
+    assert!(probe.is_probe() && replica.is_out(130));
+    replica.withdraw(&probe, 130);
+    replica.withdraw(&write, 130);
+    assert!(!replica.is_out(130));
+    let probe = replica.arrive(&settings, 130, &read(0), false);
+    assert!(probe.is_probe() && replica.is_out(140));
+    replica.fail(&settings, &probe, 140);
+    assert!(replica.is_out(339) && !replica.is_out(340), "twice as long as the last time");
+}
+
+#[test]
 fn a_read_that_completes_ends_the_absence_at_once_even_at_time_zero() {
     let settings = Settings { errors_max: 1, ..Settings::default() };
     let mut replica = Replica::new(0, false);
