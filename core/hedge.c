@@ -4,8 +4,10 @@
  *
  * With a budget of one hedge in N reads the delay is the (1 - 1/N) quantile of the array's read latency. A read that is
  * late lengthens it by (N - 1)/1000, a read that completes in time shortens it by 1/1000, so it settles where one read
- * in N is late. Nothing else changes it. A copy that is cancelled because its hedge won was late and has been counted;
- * a delay computed from the latencies of completed copies would miss it, and would feed back on itself.
+ * in N is late. N need not be whole. With a budget of more than half of the reads N is 2: the delay for N = 1 would be 0,
+ * and every read would be sent twice at once. Nothing else changes the delay. A copy that is cancelled because its hedge
+ * won was late and has been counted; a delay computed from the latencies of completed copies would miss it, and would
+ * feed back on itself.
  *
  * A read is late by the delay of the time when that is asked, not by the delay when it was sent. When many reads wait at
  * once, the first that is late lengthens the delay for the others. If each were late by the delay that all of them
@@ -19,6 +21,7 @@
 #include "inflight.h"
 
 #define STEP 1000 /* one step is the delay divided by this */
+#define MOST_LATE (LINNET_BUDGET_UNIT / 2)
 #define LONG_QUEUE 16
 #define LONG_SHARE 8 /* an eighth */
 
@@ -34,10 +37,15 @@ void linnet_hedge_init(struct linnet_hedge *hedge, const struct linnet_settings 
 	linnet_budget_empty(&hedge->budget, &settings->hedges);
 }
 
-/* delay x steps / 1000, rounded up. Below 2^60, because a delay has at most 41 bits and steps have 20. */
-static uint64_t part_of(uint64_t delay_ns, uint64_t steps)
+/*
+ * delay x (N - 1)/1000, rounded up, where N is LINNET_BUDGET_UNIT / per_million. The product is at most 2^60, because a
+ * delay is at most 2^40 and the unit is below 2^20; the divisor, which is added to it, is below 2^29.
+ */
+static uint64_t lengthening_ns(uint64_t delay_ns, uint32_t per_million)
 {
-	return (delay_ns * steps + STEP - 1) / STEP;
+	uint64_t late = per_million && per_million < MOST_LATE ? per_million : MOST_LATE, part = late * STEP;
+
+	return (delay_ns * (LINNET_BUDGET_UNIT - late) + part - 1) / part;
 }
 
 /* Whether every eligible candidate is overloaded; 0 if there is none. */
@@ -59,9 +67,8 @@ int linnet_hedge_ask(struct linnet_hedge *hedge, const struct linnet_settings *s
 		     const struct linnet_candidate *candidates, uint32_t count)
 {
 	int overload = is_overload(hedge->delay_ns, candidates, count);
-	uint32_t reads = settings->hedges.per_million ? LINNET_BUDGET_UNIT / settings->hedges.per_million : 1;
 
-	hedge->delay_ns = at_most(hedge->delay_ns + part_of(hedge->delay_ns, reads > 1 ? reads - 1 : 1));
+	hedge->delay_ns = at_most(hedge->delay_ns + lengthening_ns(hedge->delay_ns, settings->hedges.per_million));
 	return !overload && linnet_budget_take(&hedge->budget, &settings->hedges);
 }
 

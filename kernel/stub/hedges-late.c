@@ -9,6 +9,7 @@
 #define READS 1024
 
 static struct app *reads[READS];
+static u64 epoch;
 
 /* Copies of this read in flight; the place of the first or of the last of them. */
 static u32 copies_of(u32 read, bool last, u32 *at)
@@ -39,7 +40,6 @@ static void answer(u32 read, bool second)
 /* A line: what happens at this time, to which read, and a flag. What follows from it is compared. */
 static void step(const char *what, u64 at_ns, u32 read, bool flag, u64 delay_ns)
 {
-	const u64 epoch = NSEC_PER_SEC;
 	u32 at;
 
 	if (stub_now > epoch + at_ns || read >= READS)
@@ -57,6 +57,23 @@ static void step(const char *what, u64 at_ns, u32 read, bool flag, u64 delay_ns)
 		CHECK(linnet_hedge_delay_ns(hedging->private) == delay_ns, "after read %u at %lu", read, at_ns);
 }
 
+/* A device that hedges this share of its reads. */
+static void begin(u32 percent)
+{
+	char table[96];
+
+	snprintf(table, sizeof(table), "3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 4 policy shortest-queue hedge %u", percent);
+	hedging = must(table);
+	epoch = stub_now += NSEC_PER_SEC;
+}
+
+static void end(u64 hedges)
+{
+	CHECK(!stub_own_count && hedges > 5, "%lu reads were hedged", hedges);
+	CHECK(count_of(hedging, "hedges", -1) == hedges, "%lu hedges", count_of(hedging, "hedges", -1));
+	stub_remove(hedging);
+}
+
 void check_hedges_that_are_late(void)
 {
 	FILE *file = fopen(getenv("LATE") ?: "late.txt", "r");
@@ -66,17 +83,20 @@ void check_hedges_that_are_late(void)
 
 	if (!file)
 		stub_die("LATE names no file");
-	hedging = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 4 policy shortest-queue hedge 2");
-	stub_now = NSEC_PER_SEC;
+	begin(2);
 	while (fgets(line, sizeof(line), file)) {
 		flag = delay_ns = 0;
+		if (sscanf(line, "hedge %x", &read) == 1) {
+			end(hedges);
+			begin(read);
+			hedges = 0;
+			continue;
+		}
 		if (sscanf(line, "%7[a-z] %lx %x %x = %lx", what, &at_ns, &read, &flag, &delay_ns) < 3)
 			continue;
 		step(what, at_ns, read, flag, delay_ns);
 		hedges += flag && !strcmp(what, "late");
 	}
 	fclose(file);
-	CHECK(!stub_own_count && hedges > 10, "%lu reads were hedged", hedges);
-	CHECK(count_of(hedging, "hedges", -1) == hedges, "%lu hedges", count_of(hedging, "hedges", -1));
-	stub_remove(hedging);
+	end(hedges);
 }

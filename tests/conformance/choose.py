@@ -8,8 +8,10 @@ choose.py hedge > ../../spec/vectors/hedge.txt
 choose.py late > late.txt
 """
 
+import math
 import random
 import sys
+from fractions import Fraction
 
 POLICIES = ["baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-best"]
 SUBMIT, REVOKE, FORCED = 0, 1, 2
@@ -245,9 +247,9 @@ def print_decisions():
 
 
 def longer(delay, per_million):
-    """The delay after a read has waited for it: longer by (N - 1)/1000, rounded up, with one hedge in N reads."""
-    reads = 10**6 // per_million if per_million else 1
-    return min(delay + -(-delay * max(reads - 1, 1) // 1000), DELAY_MAX)
+    """The delay after a read has waited for it: longer by (N - 1)/1000, rounded up; one hedge in N reads, N >= 2."""
+    reads = max(Fraction(10**6, per_million), 2) if per_million else 2
+    return min(delay + math.ceil(delay * (reads - 1) / 1000), DELAY_MAX)
 
 
 def shorter(delay, latency):
@@ -270,10 +272,12 @@ def print_hedges():
     print("# ELIGIBLE IN_FLIGHT EWMA_NS. EARNED reads arrive, a read is late, and one more, without replicas.")
     print("# answered DELAY_NS LATENCY_NS = DELAY_NS: a read that was not found late is answered.")
     print("# due DELAY_NS SENT_NS = DUE_NS: when a read is late.")
-    for _ in range(300):
+    for n in range(400):  # the last hundred: every percentage
         delay = rng.choice([1, 7, 999, 80_000, 1_000_000, 1_000_001, 2**39, 2**40 - 1, 2**40, LIMIT])
         per_million, burst = rng.choice([(20_000, 1), (20_000, 2), (10**6, 1), (8 * 10**6, 3), (333_333, 1), (0, 1)])
         earned = rng.choice([0, 1, 3, 49, 50, 51, 100])
+        if n >= 300:
+            per_million, burst = 10_000 * (n - 299), 256
         long = rng.random() < 0.6
         eighth = min(delay, DELAY_MAX) // 8
         candidates = [
@@ -303,15 +307,15 @@ def print_hedges():
 class Reads:
     """Reads in flight that share a hedge delay, and the timer that finds those that are late."""
 
-    def __init__(self):
-        """No read, and the delay that the target starts with; one read in fifty may be hedged."""
-        self.delay, self.earned = 10_000_000, 0
+    def __init__(self, percent):
+        """No read, and the delay that the target starts with; this share of the reads may be hedged."""
+        self.delay, self.earned, self.per_million = 10_000_000, 0, 10_000 * percent
         self.waiting = []  # when a read was sent, and its number, oldest first
         self.looks_at = None
 
     def send(self, at, read):
         """A read is sent."""
-        self.earned += 20_000
+        self.earned = min(self.earned + self.per_million, 256 * 10**6)
         self.waiting.append((at, read))
         if self.looks_at is None:
             self.looks_at = at + self.delay
@@ -328,7 +332,7 @@ class Reads:
         """The timer expires. Returns the reads that are late, and whether there is a hedge for each."""
         at, late = self.looks_at, []
         while self.waiting and self.waiting[0][0] + self.delay <= at:
-            self.delay = longer(self.delay, 20_000)
+            self.delay = longer(self.delay, self.per_million)
             hedged = self.earned >= 10**6
             self.earned -= 10**6 if hedged else 0
             late.append((self.waiting.pop(0)[1], hedged))
@@ -344,8 +348,17 @@ def print_late():
     print("# send AT_NS READ; answer AT_NS READ COPY (1: the second copy) = DELAY_NS;")
     print("# late AT_NS READ HEDGED = DELAY_NS: it is found late, and there is a second copy, or not.")
     print("# The delay is that when all late reads of this time were found. Three replicas; at first there is no read.")
-    reads, now, number = Reads(), 1, 0
-    for burst in range(800):
+    print("# hedge PERCENT: the same of a device of its own, of which so many reads are hedged; before, 2 percent.")
+    print_late_of(rng, 2, 800)
+    for percent in (7, 34, 49):
+        print("hedge", signed(percent))
+        print_late_of(rng, percent, 150)
+
+
+def print_late_of(rng, percent, bursts):
+    """Print the lines of one device."""
+    reads, now, number = Reads(percent), 1, 0
+    for burst in range(bursts):
         now += rng.randrange(10**6, 10**8)
         several = burst > 100 and rng.random() < 0.04
         count = rng.randint(2, 12) if several else 1
