@@ -230,6 +230,8 @@ static void check_plain(void)
 	plain(68 << 10, "a large read");
 	*stub_param_hedge_kib = 8;
 	plain(12 << 10, "beyond hedge_kib");
+	*stub_param_hedge_kib = U32_MAX;
+	plain(68 << 10, "beyond the most that hedge_kib may be");
 	*stub_param_hedge_kib = 64;
 	tell(hedging, "policy baseline");
 	plain(SIZE, "baseline");

@@ -333,6 +333,7 @@ void check_revoke(void)
 	check_budget(100);
 	check_budget(25);
 	check_budget(0);
+	check_budget(429497); /* counts as 100, though in millionths it has more than 32 bits */
 	stub_firmware("linnet/slow.linnet", NULL, 0);
 	stub_firmware("linnet/fast.linnet", NULL, 0);
 }

@@ -125,6 +125,34 @@ static void check_counts(void)
 	stub_remove(ti);
 }
 
+static u32 places_of(const struct dm_target *ti)
+{
+	const struct linnet_leg *leg = ((struct linnet_dm *)ti->private)->legs;
+	u32 count = 0;
+
+	for (u32 place = leg->state.free; place != LINNET_UNTRACKED; place = leg->places[place].newer)
+		count++;
+	return count;
+}
+
+/* Linux sets what it is told; what is out of range counts as the nearest limit. */
+static void check_places(void)
+{
+	static const struct { uint set; u32 places; } cases[] = {
+		{ 0, 16 }, { 15, 16 }, { 17, 17 }, { 65536, 65536 }, { 65537, 65536 }, { U32_MAX, 65536 },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct dm_target *ti;
+
+		*stub_param_places = cases[i].set;
+		ti = must("1 /dev/leg0 0 0");
+		CHECK(places_of(ti) == cases[i].places, "%u places are %u", cases[i].set, places_of(ti));
+		stub_remove(ti);
+	}
+	*stub_param_places = 1024;
+}
+
 static void check_parameters(void)
 {
 	CHECK(*stub_param_age_ms == 10 && *stub_param_revoke_percent == 100, "age_ms, revoke_percent");
@@ -134,6 +162,7 @@ static void check_parameters(void)
 void check_status(void)
 {
 	check_parameters();
+	check_places();
 	check_keys();
 	check_buckets();
 	check_counts();
