@@ -36,7 +36,9 @@ bool linnet_model_name_ok(const char *name)
 /* Error codes of this file, in addition to the core's, which are negative. */
 enum {
 	NO_MEMORY = 1,
-	TOO_LARGE = 2,
+	FILE_TOO_LARGE,
+	TOO_MANY_WEIGHTS,
+	SCRATCH_TOO_LARGE,
 };
 
 static const char *reason_of(int error)
@@ -53,7 +55,9 @@ static const char *reason_of(int error)
 	case LINNET_E_SCHEMA: return "its features are unknown";
 	case LINNET_E_FIELD: return "a field is out of range";
 	case NO_MEMORY: return "not enough memory";
-	case TOO_LARGE: return "the network is larger than weights_max";
+	case FILE_TOO_LARGE: return "the file is larger than 4 MiB";
+	case TOO_MANY_WEIGHTS: return "the network has more weights than weights_max";
+	case SCRATCH_TOO_LARGE: return "the network needs more than 16 KiB of memory for each CPU";
 	}
 	return "unknown error";
 }
@@ -78,7 +82,7 @@ static int load_network(struct linnet_loaded *loaded, const struct linnet_model 
 	for (k = 0; k < model->layer_count; k++)
 		weights += (u64)model->layers[k].inputs * model->layers[k].outputs;
 	if (weights > weights_max)
-		return TOO_LARGE;
+		return TOO_MANY_WEIGHTS;
 	work = core_alloc(work_size);
 	if (!work)
 		return NO_MEMORY;
@@ -103,7 +107,7 @@ static int load_network(struct linnet_loaded *loaded, const struct linnet_model 
 	if (error < 0)
 		return error;
 	if (loaded->tables.scratch_size > SCRATCH_MAX)
-		return TOO_LARGE;
+		return SCRATCH_TOO_LARGE;
 	if (loaded->tables.scratch_size) {
 		loaded->scratch = __alloc_percpu(loaded->tables.scratch_size, LINNET_ALIGN);
 		if (!loaded->scratch)
@@ -171,13 +175,13 @@ static struct linnet_loaded *get_loaded(const char *name)
 		return ERR_PTR(-ENOMEM);
 	}
 	kref_init(&loaded->refs);
-	error = file->size > FILE_BYTES_MAX ? TOO_LARGE : load_parts(loaded, file, &offset);
+	error = file->size > FILE_BYTES_MAX ? FILE_TOO_LARGE : load_parts(loaded, file, &offset);
 	release_firmware(file);
 	if (error == 0)
 		return loaded;
 	DMERR("model %s: refused at byte %zu: %s", name, offset, reason_of(error));
 	put_loaded(loaded);
-	return ERR_PTR(error == NO_MEMORY ? -ENOMEM : error == TOO_LARGE ? -EFBIG : -EBADMSG);
+	return ERR_PTR(error == NO_MEMORY ? -ENOMEM : error > NO_MEMORY ? -EFBIG : -EBADMSG);
 }
 
 /*

@@ -254,6 +254,7 @@ extern struct target_type *stub_type;       /* registered: linnet */
 extern struct target_type *stub_leg_type;   /* linnet-leg */
 extern struct dm_dev stub_devs[STUB_LEGS];  /* /dev/leg0 ... */
 extern unsigned int stub_events, stub_logged;
+extern char stub_said[512]; /* what was logged last */
 extern bool stub_verbose;
 
 /* One bio of the application, with the target's data before it. */

@@ -38,17 +38,18 @@ void stub_preempt(void)
 	stub_cpu = own_cpu;
 }
 
+char stub_said[512];
+
 void stub_log(const char *format, ...)
 {
-	char text[512];
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	vsnprintf(stub_said, sizeof(stub_said), format, args);
 	va_end(args);
 	stub_logged++;
 	if (stub_verbose)
-		fprintf(stderr, "log: %s\n", text);
+		fprintf(stderr, "log: %s\n", stub_said);
 }
 
 /* ---- memory and strings ---- */

@@ -153,6 +153,35 @@ static void check_bounds(const struct file *good, u8 *bytes)
 	stub_remove(ti);
 }
 
+/* The file is refused with this error, and the log says why. */
+static void refused(int error, const char *reason)
+{
+	struct dm_target *ti = must("1 /dev/leg0 0 2 model m.linnet");
+
+	CHECK(strstr(stub_said, reason), "'%s' lacks '%s'", stub_said, reason);
+	CHECK(tell(ti, "load m.linnet") == error, "no error %d: %s", error, reason);
+	stub_remove(ti);
+}
+
+/* What is too large is said, so that nobody raises weights_max in vain. */
+static void check_too_large(const struct file *good)
+{
+	const size_t most = 4 << 20;
+	u8 *bytes = calloc(1, most + 1);
+
+	memcpy(bytes, good->bytes, good->size);
+	put(NULL, bytes, most);
+	refused(-EBADMSG, "its length is wrong");
+	put(NULL, bytes, most + 1);
+	refused(-EFBIG, "the file is larger than 4 MiB");
+	put_model("wide", "m.linnet");
+	refused(-EFBIG, "more than 16 KiB of memory for each CPU");
+	*stub_param_weights_max = 61;
+	refused(-EFBIG, "more weights than weights_max");
+	*stub_param_weights_max = 65536;
+	free(bytes);
+}
+
 /* Policies of which nothing is left to ask. */
 static void check_unload(const struct file *good)
 {
@@ -229,6 +258,7 @@ void check_model_rules(void)
 
 	check_parts(&slow, bytes);
 	check_bounds(&slow, bytes);
+	check_too_large(&slow);
 	check_unload(&slow);
 	check_delay(&slow, bytes);
 	check_suspended(&slow);
