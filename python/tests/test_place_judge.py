@@ -3,18 +3,22 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from linnet.place import gaussian
 from linnet.place import judge as judging
 from linnet.place.gaussian import Slopes
 from linnet.place.models import open_loop
 from linnet.place.models.closed_loop import ClosedLoop, growth
 from linnet.place.models.model import by_cell, groups_of, hidden
+from linnet.place.models.throttled import Throttled
 from linnet.place.observations import Observations, observe
 from linnet.place.probing import probe_drive
 from linnet.place.splits import against, folds, inner_folds
+from linnet.place.tables import COST_MODEL
 from place_tables import DRIVES, read_p99_us, write_icpe, write_ssdiq
 
 P99 = 1
@@ -243,6 +247,47 @@ def test_latency_grows_no_faster_than_the_neighbours(mixes: Observations) -> Non
 def test_two_runs_place_an_unseen_mix(mixes: Observations) -> None:
     before, after = (judged(mixes, "unseen-mix", "linnet", points) for points in (0, 2))
     assert after["r2"] > 0.8 > before["r2"]
+
+
+def renamed(rows: Observations, names: dict[str, str]) -> Observations:
+    """The same drives under other names; their models too."""
+    labels = {**rows.labels, "drive": np.array([names[name] for name in rows.labels["drive"]], dtype=object)}
+    labels["cell"] = np.array(
+        [f"{names[name]}|{load:.0f}" for name, load in zip(rows.labels["drive"], rows.inputs["load"], strict=True)],
+        dtype=object,
+    )
+    labels["model"] = np.array([f"of {name}" for name in labels["drive"]], dtype=object)
+    return replace(rows, labels=labels)
+
+
+def test_names_and_order_do_not_change_what_is_predicted(drives: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With more points than hyperparameters are fitted on."""
+    monkeypatch.setattr(gaussian, "MOST", 25)
+    rows = drives.take(drives.inputs["minute_s"] == 60)
+    rows = replace(rows, targets=rows.targets[:2], outcomes=rows.outcomes[:, :2])
+    plain, other = {name: name for name in DRIVES}, dict(zip(DRIVES, ("z", "y", "x", "a"), strict=True))
+    found = []
+    for names in (plain, other):
+        model = open_loop.OpenLoop()
+        model.fit(renamed(rows, names))
+        found.append(model.predict(renamed(rows, names))[0])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-5)
+
+
+def test_the_order_of_throttled_runs_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaussian, "MOST", 12)
+    chance = np.random.default_rng(2)
+    names = np.repeat(np.array(["a", "b", "c"], dtype=object), 12)
+    inputs = {name: np.repeat(chance.uniform(1e3, 1e5, 3), 12) for name in (*COST_MODEL, "cpus", "mem_gib", "size_gb")}
+    inputs |= {"load": np.tile(np.linspace(10.0, 125.0, 12), 3), "off": np.zeros(36)}
+    outcomes = chance.normal(size=(36, 1)) + np.log(inputs["load"])[:, None]
+    rows = Observations("iocost", ("slowdown",), outcomes, inputs, {"drive": names, "model": names})
+    found = []
+    for order in (np.arange(36), chance.permutation(36)):
+        model = Throttled()
+        model.fit(rows.take(order))
+        found.append(model.predict(rows))
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_slopes_are_the_derivatives_of_the_covariance() -> None:

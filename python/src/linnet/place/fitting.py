@@ -42,7 +42,7 @@ def fit_model(
         raise ValueError("no row of the data has all the latencies that a model predicts, of reads and of writes")
     cache = cache or Cache(None)
     digest = _digest(rows)
-    keys = [key_of("fit-4", digest, seed, target) for target in rows.targets]
+    keys = [key_of("fit-5", digest, seed, target) for target in rows.targets]
     found: list[Any] = [cache.get(key) for key in keys]
     todo = [t for t, one in enumerate(found) if one is None]
     progress(len(found) - len(todo))

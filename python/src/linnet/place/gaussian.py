@@ -138,9 +138,12 @@ def fit(kernel: Kernel, points: Points, values: Floats, start: Process | None = 
     """The process whose hyperparameters, with the roughness, have the largest posterior density.
 
     ``values`` is (n,). With ``start``, a process of similar points, its roughness is kept and a few steps are made from
-    its hyperparameters. Deterministic: of more than MOST points, evenly spaced ones decide the hyperparameters.
+    its hyperparameters. Deterministic: of more than MOST points, evenly spaced ones in the order of :func:`by_content`
+    decide the hyperparameters.
     """
-    columns = {name: np.asarray(column) for name, column in points.items()}
+    order = by_content(points, values)
+    columns = {name: np.asarray(column)[order] for name, column in points.items()}
+    values = values[order]
     some = np.unique(np.linspace(0, len(values) - 1, min(len(values), MOST)).astype(int))
     fewer = {name: column[some] for name, column in columns.items()}
     centre = float(values.mean())
@@ -150,6 +153,26 @@ def fit(kernel: Kernel, points: Points, values: Floats, start: Process | None = 
         tried = [(rough, *_optimise(kernel, fewer, values[some] - centre, rough, None)) for rough in ROUGHNESS]
     roughness, theta, _ = min(tried, key=lambda found: found[2])
     return Process(kernel, theta, roughness, centre, columns, values, np.zeros(len(values)))
+
+
+def by_content(points: Points, values: Floats) -> NDArray[np.intp]:
+    """An order of points that depends neither on the order in which they come nor on what labels are called.
+
+    Points of one label lie together, by the labels with the fewest groups first, and groups by the medians of their
+    values; then points by their numbers.
+    """
+    labels: list[tuple[int, Floats]] = []
+    numbers: list[Floats] = []
+    for column in points.values():
+        if column.dtype != object:
+            numbers.append(column)
+            continue
+        names, member = np.unique(column.astype(str), return_inverse=True)
+        medians = np.array([np.median(values[member == group]) for group in range(len(names))])
+        labels.append((len(names), medians[member]))
+    labels.sort(key=lambda one: one[0])
+    # The last key counts first.
+    return np.lexsort([values, *reversed(numbers), *(column for _, column in reversed(labels))])
 
 
 def _optimise(
