@@ -220,6 +220,19 @@ def test_a_drive_that_nobody_measured_is_less_certain(model: PlacementModel) -> 
     assert strange.high90 / strange.low90 > 1.5 * known.high90 / known.low90
 
 
+def test_writes_are_rough_and_older_files_keep_what_they_were(model: PlacementModel, tmp_path: Path) -> None:
+    writes = [t for t, name in enumerate(TARGETS) if name.startswith("write_")]
+    assert {model.latency.processes[t].roughness for t in writes} == {0.5}
+    head, columns = container.unpack(to_bytes(model))
+    for t in writes:
+        head["targets"][t]["roughness"] = 1.5
+    path = tmp_path / "old.linnet"
+    path.write_bytes(container.pack(head, columns))
+    old = read_model(path)
+    assert {old.latency.processes[t].roughness for t in writes} == {1.5}
+    assert to_bytes(old) == path.read_bytes()
+
+
 def test_an_unaligned_io_touches_more_pages(model: PlacementModel) -> None:
     features = {"write_unaligned_rate_mean": 100.0, "write_unaligned_size_bytes_mean": 6000.0}
     asked = [features, features | {"write_unaligned_unaligned_ratio": 1.0}, {"read_aligned_rate_mean": 7.0}]

@@ -290,6 +290,25 @@ def test_the_order_of_throttled_runs_does_not_matter(monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(found[0], found[1])
 
 
+def test_a_write_that_steps_bends_a_rough_curve_less(drives: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+    """12 us up to a load, milliseconds from the next: a curve with a slope everywhere misses the loads beside it."""
+    load = drives.inputs["load"]
+    low, high = math.log(12), math.log(4000)
+    stepped = replace(
+        drives,
+        targets=("read_latency_p99_us", "write_latency_p99_us"),
+        outcomes=np.stack([drives.outcomes[:, P99], np.where(load > 50_000, high, low)], 1),
+    )
+    off = []
+    for orders in ((0.5,), (1.5,)):
+        monkeypatch.setattr(open_loop, "WRITE_ORDERS", orders)
+        model = open_loop.OpenLoop()
+        model.fit(stepped.take(load != 40_000))
+        assert model.processes[1].roughness == orders[0]
+        off.append(np.abs(model.predict(stepped.take(load == 40_000))[0][:, 1] - low).max())
+    assert off[0] < 0.8 * off[1], off
+
+
 def test_slopes_are_the_derivatives_of_the_covariance() -> None:
     chance = np.random.default_rng(1)
     points = {name: chance.normal(size=12) for name in ("load", "queue")}

@@ -9,7 +9,7 @@ the likelihood). Libraries offer no kernels over labels; the rest is linear alge
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -134,12 +134,18 @@ class Process:
         return root, root.T @ (root @ (self.values - self.centre))
 
 
-def fit(kernel: Kernel, points: Points, values: Floats, start: Process | None = None) -> Process:
+def fit(
+    kernel: Kernel,
+    points: Points,
+    values: Floats,
+    start: Process | None = None,
+    orders: Sequence[float] = ROUGHNESS,
+) -> Process:
     """The process whose hyperparameters, with the roughness, have the largest posterior density.
 
-    ``values`` is (n,). With ``start``, a process of similar points, its roughness is kept and a few steps are made from
-    its hyperparameters. Deterministic: of more than MOST points, evenly spaced ones in the order of :func:`by_content`
-    decide the hyperparameters.
+    ``values`` is (n,). ``orders`` are the roughnesses that are tried. With ``start``, a process of similar points, its
+    roughness is kept and a few steps are made from its hyperparameters. Deterministic: of more than MOST points, evenly
+    spaced ones in the order of :func:`by_content` decide the hyperparameters.
     """
     order = by_content(points, values)
     columns = {name: np.asarray(column)[order] for name, column in points.items()}
@@ -150,7 +156,7 @@ def fit(kernel: Kernel, points: Points, values: Floats, start: Process | None = 
     if start:
         tried = [(start.roughness, *_optimise(kernel, fewer, values[some] - centre, start.roughness, start.theta))]
     else:
-        tried = [(rough, *_optimise(kernel, fewer, values[some] - centre, rough, None)) for rough in ROUGHNESS]
+        tried = [(rough, *_optimise(kernel, fewer, values[some] - centre, rough, None)) for rough in orders]
     roughness, theta, _ = min(tried, key=lambda found: found[2])
     return Process(kernel, theta, roughness, centre, columns, values, np.zeros(len(values)))
 

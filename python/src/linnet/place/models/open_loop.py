@@ -7,6 +7,12 @@ every rate-limited tenant keeps its bounded number of I/Os outstanding, a closed
 the offered load. So the model's coordinate is load over capacity, each state has curves of its own, and all loads above
 the capacity have the same coordinate.
 
+Reads and writes differ in how latency changes between two loads. A read waits for programs and erases, whose number
+rises with the load. A write ends in the drive's buffer as long as this drains as fast as it fills, and waits for the
+flash from the load on at which it does not: latency steps from 12 us to milliseconds within one step of the load. A
+curve that has a slope everywhere overshoots a step and bends on both sides of it, so latencies of writes have the rough
+kernel, which does neither. Latencies of reads have the roughness that is likelier.
+
 The capacity of a drive is measured if one of its known runs achieved less than its offered load, by more than arrivals
 at random can miss in a minute, and no other run achieved twice as much. Otherwise it is the data sheet's figure, times
 the share of their sheets' figures that measured drives achieve. Each target is a Gaussian process: a curve that all
@@ -20,7 +26,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from linnet.place.gaussian import Hyper, Kernel, Points, Process, Term, fit
+from linnet.place.gaussian import ROUGHNESS, Hyper, Kernel, Points, Process, Term, fit
 from linnet.place.models.model import LEAST_SPREAD, by_cell, groups_of
 from linnet.place.observations import Floats, Observations
 
@@ -42,6 +48,8 @@ QUEUE_LIMIT = 0.97
 """Keeps the queue's coordinate, -log(1 - load), finite at capacity."""
 PROBE_NOISE = 0.03
 """Relative standard deviation of one minute's latency about that of its whole run."""
+WRITE_ORDERS = (0.5,)
+"""Orders of the Matérn kernel for latencies of writes; see the module."""
 
 _PLACE = (("load", "length"), ("queue", "queue_length"))
 _PLACE_OWN = (("load", "own_length"), ("queue", "queue_length"))
@@ -81,7 +89,10 @@ class OpenLoop:
         self.noise = np.zeros(len(self.known))
         points = coordinates(self.known, capacities(self.known))
         starts: list[Process | None] = [*self.processes] if self._warm else [None] * len(train.targets)
-        self.processes = [fit(KERNEL, points, self.known.outcomes[:, t], starts[t]) for t in range(len(train.targets))]
+        self.processes = [
+            fit(KERNEL, points, self.known.outcomes[:, t], starts[t], orders_of(target))
+            for t, target in enumerate(train.targets)
+        ]
 
     def calibrated(self, probes: Observations) -> OpenLoop:
         """The same model, when these minutes are known too."""
@@ -125,6 +136,11 @@ class OpenLoop:
         worth = np.where((state == "closed") & closed_known, 0.0, spread.sum(1))
         worth[np.isin(candidates.labels["cell"], list(probes.labels["cell"]))] = -math.inf
         return int(np.argmax(worth))
+
+
+def orders_of(target: str) -> tuple[float, ...]:
+    """Orders of the Matérn kernel that are tried for a target."""
+    return WRITE_ORDERS if target.startswith("write_") else ROUGHNESS
 
 
 def bracket_jumps(known: Points, outcomes: Floats, asked: Points) -> Floats:
