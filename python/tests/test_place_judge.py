@@ -309,6 +309,24 @@ def test_a_write_that_steps_bends_a_rough_curve_less(drives: Observations, monke
     assert off[0] < 0.8 * off[1], off
 
 
+def test_runs_of_a_setting_are_joined_by_lines(mixes: Observations) -> None:
+    """Other mixes, which bend elsewhere, have no say between the runs of a setting."""
+    strange = mixes.labels["mix"] == "64K"
+    model = ClosedLoop()
+    model.fit(mixes.take(~strange))
+    setting = mixes.take(mixes.labels["setting"] == "64K|none")
+    count = setting.inputs["neighbours"]
+    probes = setting.take(np.isin(count, (4, 32)))
+    calibrated = model.calibrated(probes)
+    mean, spread = calibrated.predict(setting)
+    at = np.log2(1 + count)
+    alone = float(np.log(90.0))
+    through = np.interp(at, [0, *at[np.isin(count, (4, 32))]], [alone, *probes.outcomes[:, P99]])
+    np.testing.assert_allclose(mean[:, P99], through, atol=1e-6)
+    assert spread[count == 16, P99] > 2 * spread[count == 32, P99], "between runs is less certain than at one"
+    assert model.probes is None, "the model itself is what it was"
+
+
 def test_slopes_are_the_derivatives_of_the_covariance() -> None:
     chance = np.random.default_rng(1)
     points = {name: chance.normal(size=12) for name in ("load", "queue")}

@@ -4,6 +4,11 @@
 Within the numbers of neighbours that were seen, each target is a Gaussian process over the number, with curves that all
 runs share, of the scheduler, of the neighbours' kind (size, operation), of the mix, and of the mix under a scheduler.
 
+A setting of which some runs were made first, as probes, is answered from these alone: other mixes saturate at other
+numbers, and their curves bend where this one does not. Its latency is a random walk over the doublings of all tenants,
+1 + n, from the tenant alone through its own runs: a straight line between two of them, with the spread of a Brownian
+bridge.
+
 Beyond them, latency grows as n^e in the number of neighbours n. The interactive response-time law bounds e (Denning and
 Buzen, "The operational analysis of queueing network models", 1978): the mean is outstanding I/Os over throughput, which
 does not fall as tenants are added, so e is at most 1, and it is not negative. Two things say where between: the growth
@@ -14,10 +19,11 @@ seen. So is the error, whose steps from doubling to doubling are taken as indepe
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,42 +74,64 @@ class ClosedLoop:
     """See the module."""
 
     def __init__(self, start: ClosedLoop | None = None) -> None:
-        self.processes: list[Process] = start.processes if start else []
+        """``start`` is a model of more of the data, whose growth beyond the known numbers is kept."""
+        self.processes: list[Process] = []
         self.known: Observations
         self.share: Floats
         """Shares of its own growth and of the law's that each target keeps, (targets, 2)."""
         self.drift: Floats
         """Error of the first doubling beyond what was seen, logarithmic."""
-        self._warm = start is not None
-        if start:
-            # Few counts say nothing of extrapolation, so a model of a part of the data keeps what the whole says.
-            self.share, self.drift = start.share, start.drift
+        self.probes: Observations | None = None
+        """Runs of settings that have answers of their own; they are in ``known`` too."""
+        self.walk: Walk
+        self._start = start
 
     def fit(self, train: Observations) -> None:
         """Learn from runs."""
         self.known, _ = by_cell(train)
         points = coordinates(self.known)
-        starts: list[Process | None] = [*self.processes] if self._warm else [None] * len(train.targets)
-        self.processes = [fit(KERNEL, points, self.known.outcomes[:, t], starts[t]) for t in range(len(train.targets))]
-        if not self._warm:
-            self.share, self.drift = fit_growth(self.processes, self.known)
+        self.processes = [fit(KERNEL, points, self.known.outcomes[:, t]) for t in range(len(train.targets))]
+        # Two or three numbers of neighbours say nothing of extrapolation.
+        start = self._start
+        self.share, self.drift = (start.share, start.drift) if start else fit_growth(self.processes, self.known)
+        self.walk = fit_walk(self.known)
 
     def calibrated(self, probes: Observations) -> ClosedLoop:
         """The same model, when these runs are known too."""
-        other = ClosedLoop(self)
+        other = copy.copy(self)
         other.known = self.known.joined(probes)
-        other.share, other.drift = self.share, self.drift
+        beside = probes.take(probes.inputs["neighbours"] > 0)
+        other.probes = self.probes.joined(beside) if self.probes is not None else beside
         return other
 
     def predict(self, rows: Observations) -> tuple[Floats, Floats]:
         """See :class:`linnet.place.models.model.Model`."""
         most = float(self.known.inputs["neighbours"].max())
         further = np.log(np.maximum(rows.inputs["neighbours"] / max(most, 1.0), 1.0))
-        mean, spread = within(self.processes, self.known, at_most(rows, most))
+        mean, spread = self._seen(at_most(rows, most))
         if further.any():
             mean = mean + exponents(growth(self.processes, self.known, rows), self.share) * further[:, None]
             spread = np.hypot(spread, self.drift * np.sqrt(further / math.log(2))[:, None])
         return mean, np.maximum(spread, LEAST_SPREAD)
+
+    def _seen(self, rows: Observations) -> tuple[Floats, Floats]:
+        """Means and spreads of rows among the known numbers of neighbours, both (n, targets)."""
+        mean, spread = within(self.processes, self.known, rows)
+        if self.probes is None:
+            return mean, spread
+        for setting in groups_of(rows.labels["setting"]):
+            own = self.probes.take(self.probes.labels["setting"] == rows.labels["setting"][setting[0]])
+            if len(own):
+                some = rows.take(setting)
+                mean[setting], spread[setting] = self.walk.through(own, self._alone(some), some)
+        return mean, spread
+
+    def _alone(self, rows: Observations) -> Floats:
+        """Outcomes of the tenant without neighbours under the scheduler of rows, (1, targets)."""
+        runs = (self.known.inputs["neighbours"] == 0) & (self.known.labels["scheduler"] == rows.labels["scheduler"][0])
+        if runs.any():
+            return np.asarray(np.median(self.known.outcomes[runs], axis=0, keepdims=True), float)
+        return within(self.processes, self.known, at_most(rows.take(np.array([0])), 0.0))[0]
 
     def best_probes(self, candidates: Observations, count: int) -> list[int]:
         """Which runs of one setting to make: those that leave the least variance on average, before any is seen."""
@@ -140,6 +168,51 @@ def coordinates(rows: Observations) -> dict[str, NDArray[np.generic]]:
         "mix": rows.labels["mix"],
         "setting": rows.labels["setting"],
     }
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How latencies of one setting change with the number of neighbours, as a random walk; each (targets,)."""
+
+    step: Floats
+    """Standard deviation of the change over one doubling, logarithmic."""
+    noise: Floats
+    """Standard deviation of one run about the walk, logarithmic."""
+
+    def through(self, runs: Observations, alone: Floats, rows: Observations) -> tuple[Floats, Floats]:
+        """Means and spreads of rows of a setting, both (n, targets), from runs of it and what it is alone.
+
+        Beyond its largest run the walk stays where it is, and its spread grows.
+        """
+        at, member = np.unique(np.log2(1 + runs.inputs["neighbours"]), return_inverse=True)
+        values = np.array([runs.outcomes[member == i].mean(axis=0) for i in range(len(at))])
+        at, values = np.concatenate([[0.0], at]), np.concatenate([alone, values])
+        asked = np.log2(1 + rows.inputs["neighbours"])
+        above = np.minimum(np.searchsorted(at, asked), len(at) - 1)
+        below = np.maximum(above - 1, 0)
+        part = np.clip((asked - at[below]) / np.maximum(at[above] - at[below], 1e-12), 0.0, 1.0)
+        mean = (1 - part)[:, None] * values[below] + part[:, None] * values[above]
+        bridge = part * (1 - part) * (at[above] - at[below]) + np.maximum(asked - at[-1], 0.0)
+        # The noise of the row itself, and of the runs at both ends.
+        heard = 1 + part**2 + (1 - part) ** 2
+        return mean, np.sqrt(bridge[:, None] * self.step**2 + heard[:, None] * self.noise**2)
+
+
+def fit_walk(known: Observations) -> Walk:
+    """From changes between the runs of each setting; noise from runs of the tenant alone under one scheduler."""
+    nothing = np.full((1, len(known.targets)), LEAST_SPREAD**2)
+    steps, apart = [nothing], [nothing]
+    doublings = np.log2(1 + known.inputs["neighbours"])
+    for setting in groups_of(known.labels["setting"]):
+        rows = setting[np.argsort(doublings[setting], kind="stable")]
+        wide = np.diff(doublings[rows])
+        steps.append(np.diff(known.outcomes[rows], axis=0)[wide > 0] ** 2 / wide[wide > 0, None])
+    alone = known.take(known.inputs["neighbours"] == 0)
+    for rows in groups_of(alone.labels["scheduler"]):
+        if len(rows) > 1:
+            apart.append(alone.outcomes[rows].var(axis=0, ddof=1, keepdims=True))
+    step, noise = (np.sqrt(np.concatenate(some).mean(axis=0)) for some in (steps, apart))
+    return Walk(step, noise)
 
 
 def within(processes: Sequence[Process], known: Observations, rows: Observations) -> tuple[Floats, Floats]:

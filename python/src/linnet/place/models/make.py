@@ -12,7 +12,7 @@ from linnet.place.models.throttled import Throttled
 
 
 def make(name: str, source: str, start: Model | None = None) -> Model:
-    """A model to be fitted. ``start`` is one of the same kind, fitted to similar rows, that makes fitting quicker."""
+    """A model to be fitted. ``start`` is one of the same kind that was fitted to more rows; each says what it keeps."""
     if name == "forest":
         return Forest()
     if name == "weighted-mean":
