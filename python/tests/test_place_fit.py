@@ -233,6 +233,53 @@ def test_writes_are_rough_and_older_files_keep_what_they_were(model: PlacementMo
     assert to_bytes(old) == path.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("kind", "sheet"),
+    [("B", {}), ("A", {"rnd_write_iops": 300_000.0, "rnd_read_iops": 800_000.0})],
+    ids=["model", "sheet"],
+)
+def test_a_name_alone_is_no_measured_drive(model: PlacementModel, kind: str, sheet: dict[str, float]) -> None:
+    real = model.drives["a0"]
+    stranger = Drive("a0", kind, {**real.sheet, **sheet})
+    renamed = Drive("elsewhere", kind, stranger.sheet)
+    assert model.knows(real) and not model.knows(stranger)
+    known, found, expected = (
+        model.predict([drive], [VICTIM], [[]])[0]["read_latency_p99_us"] for drive in (real, stranger, renamed)
+    )
+    assert found == expected
+    assert found.high90 / found.low90 > known.high90 / known.low90
+    np.testing.assert_array_equal(parts(model, stranger, 80), parts(model, renamed, 80))
+
+
+def test_what_is_not_said_of_a_drive_is_no_difference(model: PlacementModel) -> None:
+    named, real = Drive("a0", "", {"rnd_write_iops": math.nan}), model.drives["a0"]
+    assert model.knows(named)
+    one, other = (model.predict([drive], [VICTIM], [[]])[0]["read_latency_p99_us"] for drive in (named, real))
+    assert one == other
+
+
+def test_a_drive_of_few_loads_has_the_wider_of_both_intervals(model: PlacementModel) -> None:
+    known = model.latency.known
+    own = np.flatnonzero(known.labels["drive"] == "a0")
+    drive, column, other = model.drives["a0"], *map(TARGETS.index, ("read_latency_p99_us", "write_latency_p50_us"))
+    for kept, few in ((12, False), (11, True)):
+        rows = np.setdiff1d(np.arange(len(known)), own[kept:])
+        latency = OpenLoop(model.latency)
+        latency.known, latency.noise = known.take(rows), model.latency.noise[rows]
+        sure, unsure = np.full((2, len(TARGETS)), 2.0)
+        unsure[column] = 5.0
+        sure[other] = 3.0
+        given = replace(model, latency=latency, known_factor=sure, new_factor=unsure)
+        answer = given.predict([drive], [VICTIM], [[]])[0]
+        narrow = replace(given, known_factor=np.full(len(TARGETS), 1.0), new_factor=np.full(len(TARGETS), 1.0))
+        unit = narrow.predict([drive], [VICTIM], [[]])[0]
+        for name, factor in ((TARGETS[column], 5.0 if few else 2.0), (TARGETS[other], 3.0)):
+            width, one = (math.log(a[name].high90 / a[name].value) for a in (answer, unit))
+            assert width == pytest.approx(factor * one, rel=0.05)
+        level = parts(given, drive, 80)[column]
+        assert level == (given.new_parts if few else given.known_parts)[2, column]
+
+
 def test_an_unaligned_io_touches_more_pages(model: PlacementModel) -> None:
     features = {"write_unaligned_rate_mean": 100.0, "write_unaligned_size_bytes_mean": 6000.0}
     asked = [features, features | {"write_unaligned_unaligned_ratio": 1.0}, {"read_aligned_rate_mean": 7.0}]

@@ -191,7 +191,7 @@ def predict(
             known = ", ".join(sorted(fit_.drives))
             raise typer.BadParameter(f"{drive!r} is neither a file nor one of: {known}", param_hint="--drive")
         where = read_drive(Path(drive))
-        if where.name not in fit_.drives and not where.sheet.get("rnd_write_iops"):
+        if not fit_.knows(where) and not where.sheet.get("rnd_write_iops"):
             raise ValueError(
                 f"{drive}: sheet.rnd_write_iops is missing; the model needs it of a drive it does not know"
             )

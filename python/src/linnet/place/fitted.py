@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +34,8 @@ NO_FIGURE = -1.0
 """Stands in the file for a figure that a data sheet lacks."""
 PARTS = ("known_parts", "new_parts")
 READ_SHARE = "read_share"
+DENSE = 12
+"""Loads of a drive from which its intervals are those of drives that are known: all held-out loads had so many."""
 ROUNDING = 1e-9
 """Sums of rates that differ by less than this share are equal."""
 OUTSTANDING = float(SSDIQ_DEPTH)
@@ -67,13 +70,15 @@ class PlacementModel:
     @property
     def drives(self) -> dict[str, Drive]:
         """Drives of the training data, by name, and one of each model by the model's name."""
+        return {**{drive.model: drive for drive in reversed(self._measured.values())}, **self._measured}
+
+    @cached_property
+    def _measured(self) -> dict[str, Drive]:
         known = self.latency.known
         found: dict[str, Drive] = {}
-        for i, name in enumerate(known.labels["drive"]):
+        for i, name in enumerate(map(str, known.labels["drive"])):
             sheet = {figure: float(known.inputs[figure][i]) for figure in ("rnd_read_iops", "rnd_write_iops")}
-            drive = Drive(str(name), str(known.labels["model"][i]), sheet)
-            found.setdefault(drive.name, drive)
-            found.setdefault(drive.model, drive)
+            found.setdefault(name, Drive(name, str(known.labels["model"][i]), sheet))
         return found
 
     def predict(
@@ -117,14 +122,13 @@ class PlacementModel:
         member = member.reshape(-1)
         for index in np.unique(key[:, 0]).astype(int):
             drive, mine, rows = drives[index], key[:, 0] == index, which == index
-            if not self._near(drive) and not math.isfinite(drive.sheet.get("rnd_write_iops", math.nan)):
+            if not self.knows(drive) and not math.isfinite(drive.sheet.get("rnd_write_iops", math.nan)):
                 mean[rows] = width[rows] = math.nan
                 continue
             answers = np.zeros((2, len(key), len(TARGETS)))
             answers[:, mine] = self.curve(drive).at(key[mine, 1], key[mine, 2])
             mean[rows] = answers[0, member[rows]]
-            factor = self.known_factor if self._near(drive) else self.new_factor
-            width[rows] = np.minimum(answers[1, member[rows]] * factor, MOST_LOG)
+            width[rows] = np.minimum(answers[1, member[rows]] * self._factor(drive), MOST_LOG)
             beyond = rows & _more(total[:, 0], self.most_reads(drive))
             mean[beyond] = width[beyond] = math.nan
         return _answers(own, mean, width)
@@ -133,27 +137,54 @@ class PlacementModel:
         """See :class:`linnet.place.confidence.GradedModel`. Bandwidths have the parts of the mean latency that bounds
         them: where the bound does not bind at a level, this asks for more than needed, never for less.
         """
-        known = self.known_parts if self._near(drive) else self.new_parts
-        if known is None:
+        if self.known_parts is None or self.new_parts is None:
             return None
+        known = np.where(self._as_new(drive), self.new_parts, self.known_parts)
         return np.column_stack([known, *(known[:, TARGETS.index(f"{op}_latency_mean_us")] for op in OPS)])
 
     def curve(self, drive: Drive) -> Curve:
         """The answers for a drive; drives that were not measured and have one sheet share theirs."""
-        name = drive.name if self._near(drive) else ""
+        name = ""
+        if self.knows(drive):
+            drive = self._measured[drive.name]
+            name = drive.name
         reads, writes = (float(drive.sheet.get(figure, math.nan)) for figure in ("rnd_read_iops", "rnd_write_iops"))
         key = (name, drive.model, str(reads), str(writes))
         if key not in self._curves:
             self._curves[key] = Curve(self.latency, _row_of(name, drive))
         return self._curves[key]
 
-    def _near(self, drive: Drive) -> bool:
-        """Whether this very drive was measured. Another one of its model may differ from it."""
-        return drive.name in self._names
+    def knows(self, drive: Drive) -> bool:
+        """Whether this very drive was measured: name, model and the figures that both sheets have are the same.
+
+        Another one of its model may differ from it, and so may another host's drive of the same name.
+        """
+        if drive.name not in self._measured:
+            return False
+        known = self._measured[drive.name]
+        figures = ((drive.sheet.get(name, math.nan), value) for name, value in known.sheet.items())
+        same = all(math.isclose(one, other) or math.isnan(one) or math.isnan(other) for one, other in figures)
+        return same and drive.model in ("", known.model)
+
+    def _as_new(self, drive: Drive) -> NDArray[np.bool_]:
+        """Which targets have the intervals of a drive that was not measured, (targets,).
+
+        The factor of known drives is of loads that were left out of drives with many. A drive of few loads errs more,
+        so it has the larger of the two.
+        """
+        if not self.knows(drive):
+            return np.ones(len(TARGETS), bool)
+        if self._loads[drive.name] >= DENSE:
+            return np.zeros(len(TARGETS), bool)
+        return np.asarray(self.new_factor > self.known_factor)
+
+    def _factor(self, drive: Drive) -> Floats:
+        return np.where(self._as_new(drive), self.new_factor, self.known_factor)
 
     @cached_property
-    def _names(self) -> set[str]:
-        return set(map(str, self.latency.known.labels["drive"]))
+    def _loads(self) -> Counter[str]:
+        """Loads at which each drive was measured."""
+        return Counter(map(str, self.latency.known.labels["drive"]))
 
     @cached_property
     def _curves(self) -> dict[tuple[str, ...], Curve]:
