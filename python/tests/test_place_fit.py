@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from linnet.place import container, fitting, moments
 from linnet.place.allocate import Allocator
+from linnet.place.answers import TARGETS
 from linnet.place.cache import Cache
 from linnet.place.check import Checker
 from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.confidence import CONFIDENCES, parts
-from linnet.place.fitted import MOST_FACTOR, TARGETS, PlacementModel, read_model, read_share, to_bytes
+from linnet.place.fitted import MOST_FACTOR, PlacementModel, read_model, read_share, to_bytes
 from linnet.place.fitting import fit_model, model_file
 from linnet.place.judge import LEVELS, Question
 from linnet.place.models.open_loop import OpenLoop
@@ -104,10 +105,12 @@ def test_a_prediction_follows_the_law_of_its_drive(model: PlacementModel) -> Non
 
 def test_more_of_a_tenant_than_its_queue_holds_loses_bandwidth(model: PlacementModel) -> None:
     greedy = tenant("greedy", 0.0, 600_000.0)
-    alone = model.predict([model.drives["a0"]], [greedy], [[]])[0]
-    latency_s = alone["write_latency_mean_us"].value / 1e6
-    assert alone["write_bandwidth_mean"].value == pytest.approx(64 / latency_s * 4096)
-    assert alone["write_bandwidth_mean"].value < greedy.features["write_aligned_bandwidth_mean"]
+    for depth, outstanding in ((0.0, 64), (64.0, 64), (1.0, 1), (0.1, 1), (4.0, 4)):
+        one = Profile("greedy", {**greedy.features, "depth": depth})
+        alone = model.predict([model.drives["a0"]], [one], [[]])[0]
+        latency_s = alone["write_latency_mean_us"].value / 1e6
+        assert alone["write_bandwidth_mean"].value == pytest.approx(outstanding / latency_s * 4096)
+        assert alone["write_bandwidth_mean"].value < greedy.features["write_aligned_bandwidth_mean"]
     assert math.isnan(alone["read_latency_p99_us"].value), "a tenant that does not read has no latency of reads"
 
 
@@ -198,6 +201,38 @@ def test_drives_without_a_read_rate_were_measured_up_to_their_reads(tmp_path: Pa
     known_up_to(again, again.drives["a0"], MOST_READS)
 
 
+def large(kib: int) -> Profile:
+    """Reads of so many KiB, and writes of 4 KiB."""
+    features = {"read_aligned_size_bytes_mean": kib * 1024.0, "read_aligned_rate_mean": 5.0}
+    return Profile(f"reads of {kib} KiB", {**tenant("", 0.0, 100.0).features, **features})
+
+
+def test_sizes_that_nobody_measured_are_not_predicted(model: PlacementModel, tmp_path: Path) -> None:
+    path, drive = tmp_path / "m.linnet", model.drives["a0"]
+    path.write_bytes(to_bytes(model))
+    for one in (model, read_model(path)):
+        page, more = one.predict([drive, drive], [large(4), large(1024)], [[], []])
+        assert page["read_latency_p99_us"].value > 0 and page["read_bandwidth_mean"].value > 0
+        assert math.isnan(more["read_latency_p99_us"].value) and math.isnan(more["read_bandwidth_mean"].value)
+        assert more["write_latency_p99_us"].value > 0, "its writes are of a size that was measured"
+        assert one.unmeasured(drive, [VICTIM, large(4)]) is None
+        said = "reads of reads of 1024 KiB are of 256 pages of 4 KiB, and the latency of 1 was measured"
+        assert one.unmeasured(drive, [VICTIM, large(1024)]) == said
+
+
+def test_larger_ios_take_the_time_of_their_transfer(model: PlacementModel) -> None:
+    """Within measured sizes, and in files of older versions, which do not say which were."""
+    sheet = {**model.drives["a0"].sheet, "seq_read_mbs": 4096.0}
+    for pages in ((1.0, 256.0), None):
+        wide = replace(model, own_pages=pages)
+        # 255 pages more: 1 us each by the sequential rate, 1.25 us by the 800,000 random reads of the sheet.
+        for drive, page_us in ((Drive("a0", "A", sheet), 1.0), (model.drives["a0"], 1.25)):
+            few, many = (wide.predict([drive], [one], [[]])[0] for one in (tenant("x", 1280.0, 100.0), large(1024)))
+            for name in ("read_latency_mean_us", "read_latency_p99_us"):
+                assert many[name].value - few[name].value == pytest.approx(255 * page_us, rel=1e-6)
+            assert many["write_latency_p99_us"] == few["write_latency_p99_us"]
+
+
 def test_a_promise_where_nothing_was_measured_is_refused_with_the_most_that_was(model: PlacementModel) -> None:
     allocator = Allocator(Cluster(), model)
     allocator.add_drives([DriveSpec(model.drives["c0"], 10**12)])
@@ -218,19 +253,6 @@ def test_a_drive_that_nobody_measured_is_less_certain(model: PlacementModel) -> 
         model.predict([drive], [VICTIM], [[]])[0]["read_latency_p99_us"] for drive in (model.drives["a0"], new)
     )
     assert strange.high90 / strange.low90 > 1.5 * known.high90 / known.low90
-
-
-def test_writes_are_rough_and_older_files_keep_what_they_were(model: PlacementModel, tmp_path: Path) -> None:
-    writes = [t for t, name in enumerate(TARGETS) if name.startswith("write_")]
-    assert {model.latency.processes[t].roughness for t in writes} == {0.5}
-    head, columns = container.unpack(to_bytes(model))
-    for t in writes:
-        head["targets"][t]["roughness"] = 1.5
-    path = tmp_path / "old.linnet"
-    path.write_bytes(container.pack(head, columns))
-    old = read_model(path)
-    assert {old.latency.processes[t].roughness for t in writes} == {1.5}
-    assert to_bytes(old) == path.read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -278,6 +300,19 @@ def test_a_drive_of_few_loads_has_the_wider_of_both_intervals(model: PlacementMo
             assert width == pytest.approx(factor * one, rel=0.05)
         level = parts(given, drive, 80)[column]
         assert level == (given.new_parts if few else given.known_parts)[2, column]
+
+
+def test_writes_are_rough_and_older_files_keep_what_they_were(model: PlacementModel, tmp_path: Path) -> None:
+    writes = [t for t, name in enumerate(TARGETS) if name.startswith("write_")]
+    assert {model.latency.processes[t].roughness for t in writes} == {0.5}
+    head, columns = container.unpack(to_bytes(model))
+    for t in writes:
+        head["targets"][t]["roughness"] = 1.5
+    path = tmp_path / "old.linnet"
+    path.write_bytes(container.pack(head, columns))
+    old = read_model(path)
+    assert {old.latency.processes[t].roughness for t in writes} == {1.5}
+    assert to_bytes(old) == path.read_bytes()
 
 
 def test_an_unaligned_io_touches_more_pages(model: PlacementModel) -> None:
@@ -419,6 +454,9 @@ def test_latencies_that_never_change_are_known_to_half_a_step(tmp_path: Path) ->
         (lambda head, columns: head.pop("drives"), "drives"),
         (lambda head, columns: head.update(read_share=-0.5), "read_share -0.5 is out of range"),
         (lambda head, columns: head.update(read_share="all"), "read_share 'all' is out of range"),
+        (lambda head, columns: head.update(own_pages=[2.0, 1.0]), "own_pages .* two rising numbers"),
+        (lambda head, columns: head.update(own_pages=["a", 1.0]), "own_pages .* two rising numbers"),
+        (lambda head, columns: head.update(own_pages=7), "head lacks or misuses"),
         (lambda head, columns: columns.__setitem__((0, 0), 99.0), "a drive that the head lacks"),
         (lambda head, columns: columns.__setitem__((2, 0), -5.0), "a load is negative"),
     ],

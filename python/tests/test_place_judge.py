@@ -249,6 +249,43 @@ def test_two_runs_place_an_unseen_mix(mixes: Observations) -> None:
     assert after["r2"] > 0.8 > before["r2"]
 
 
+def test_runs_of_a_setting_are_joined_by_lines(mixes: Observations) -> None:
+    """Other mixes, which bend elsewhere, have no say between the runs of a setting."""
+    strange = mixes.labels["mix"] == "64K"
+    model = ClosedLoop()
+    model.fit(mixes.take(~strange))
+    setting = mixes.take(mixes.labels["setting"] == "64K|none")
+    count = setting.inputs["neighbours"]
+    probes = setting.take(np.isin(count, (4, 32)))
+    calibrated = model.calibrated(probes)
+    mean, spread = calibrated.predict(setting)
+    at = np.log2(1 + count)
+    alone = float(np.log(90.0))
+    through = np.interp(at, [0, *at[np.isin(count, (4, 32))]], [alone, *probes.outcomes[:, P99]])
+    np.testing.assert_allclose(mean[:, P99], through, atol=1e-6)
+    assert spread[count == 16, P99] > 2 * spread[count == 32, P99], "between runs is less certain than at one"
+    assert model.probes is None, "the model itself is what it was"
+
+
+def test_a_write_that_steps_bends_a_rough_curve_less(drives: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+    """12 us up to a load, milliseconds from the next: a curve with a slope everywhere misses the loads beside it."""
+    load = drives.inputs["load"]
+    low, high = math.log(12), math.log(4000)
+    stepped = replace(
+        drives,
+        targets=("read_latency_p99_us", "write_latency_p99_us"),
+        outcomes=np.stack([drives.outcomes[:, P99], np.where(load > 50_000, high, low)], 1),
+    )
+    off = []
+    for orders in ((0.5,), (1.5,)):
+        monkeypatch.setattr(open_loop, "WRITE_ORDERS", orders)
+        model = open_loop.OpenLoop()
+        model.fit(stepped.take(load != 40_000))
+        assert model.processes[1].roughness == orders[0]
+        off.append(np.abs(model.predict(stepped.take(load == 40_000))[0][:, 1] - low).max())
+    assert off[0] < 0.8 * off[1], off
+
+
 def renamed(rows: Observations, names: dict[str, str]) -> Observations:
     """The same drives under other names; their models too."""
     labels = {**rows.labels, "drive": np.array([names[name] for name in rows.labels["drive"]], dtype=object)}
@@ -288,43 +325,6 @@ def test_the_order_of_throttled_runs_does_not_matter(monkeypatch: pytest.MonkeyP
         model.fit(rows.take(order))
         found.append(model.predict(rows))
     np.testing.assert_array_equal(found[0], found[1])
-
-
-def test_a_write_that_steps_bends_a_rough_curve_less(drives: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
-    """12 us up to a load, milliseconds from the next: a curve with a slope everywhere misses the loads beside it."""
-    load = drives.inputs["load"]
-    low, high = math.log(12), math.log(4000)
-    stepped = replace(
-        drives,
-        targets=("read_latency_p99_us", "write_latency_p99_us"),
-        outcomes=np.stack([drives.outcomes[:, P99], np.where(load > 50_000, high, low)], 1),
-    )
-    off = []
-    for orders in ((0.5,), (1.5,)):
-        monkeypatch.setattr(open_loop, "WRITE_ORDERS", orders)
-        model = open_loop.OpenLoop()
-        model.fit(stepped.take(load != 40_000))
-        assert model.processes[1].roughness == orders[0]
-        off.append(np.abs(model.predict(stepped.take(load == 40_000))[0][:, 1] - low).max())
-    assert off[0] < 0.8 * off[1], off
-
-
-def test_runs_of_a_setting_are_joined_by_lines(mixes: Observations) -> None:
-    """Other mixes, which bend elsewhere, have no say between the runs of a setting."""
-    strange = mixes.labels["mix"] == "64K"
-    model = ClosedLoop()
-    model.fit(mixes.take(~strange))
-    setting = mixes.take(mixes.labels["setting"] == "64K|none")
-    count = setting.inputs["neighbours"]
-    probes = setting.take(np.isin(count, (4, 32)))
-    calibrated = model.calibrated(probes)
-    mean, spread = calibrated.predict(setting)
-    at = np.log2(1 + count)
-    alone = float(np.log(90.0))
-    through = np.interp(at, [0, *at[np.isin(count, (4, 32))]], [alone, *probes.outcomes[:, P99]])
-    np.testing.assert_allclose(mean[:, P99], through, atol=1e-6)
-    assert spread[count == 16, P99] > 2 * spread[count == 32, P99], "between runs is less certain than at one"
-    assert model.probes is None, "the model itself is what it was"
 
 
 def test_slopes_are_the_derivatives_of_the_covariance() -> None:

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from linnet.place.answers import TARGETS
 from linnet.place.cache import Cache
-from linnet.place.fitted import TARGETS, to_bytes
+from linnet.place.fitted import to_bytes
 from linnet.place.fitting import fit_model
 from linnet.place.label import Labeller, Plan
 from linnet.place.observations import observe

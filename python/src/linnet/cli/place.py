@@ -15,6 +15,7 @@ from linnet.extras import require
 from linnet.files import write_whole
 from linnet.place import fitted
 from linnet.place import judge as judging
+from linnet.place.answers import TARGETS
 from linnet.place.cache import Cache
 from linnet.place.fitting import fit_model, model_file
 from linnet.place.models.model import NAMES
@@ -131,7 +132,7 @@ def fit(
                 f"{folder} is a file; give a folder of tables that were measured on drives (docs/guide/place.md). "
                 "A trace becomes a profile by `linnet place profile`; tables of `linnet place label` are not fitted to"
             )
-        found = observe(folder, fitted.TARGETS)
+        found = observe(folder, TARGETS)
         for source in [name for name in found if name != "ssdiq"]:
             warn(f"{folder}: its table of {source} is not used by fit")
         if "ssdiq" in found:

@@ -16,30 +16,24 @@ from numpy.typing import NDArray
 
 from linnet.files import read_bounded
 from linnet.place import container, moments
+from linnet.place.answers import BANDWIDTHS, ROUNDING, TARGETS, answers, page_us, pages_of
 from linnet.place.confidence import BETWEEN
 from linnet.place.curve import Curve
 from linnet.place.gaussian import ROUGHNESS, Process
 from linnet.place.models.model import hidden
 from linnet.place.models.open_loop import KERNEL, OpenLoop, capacities, coordinates
-from linnet.place.observations import PAGE, SSDIQ_COLUMN, SSDIQ_DEPTH, Floats, Observations
+from linnet.place.observations import PAGE, Floats, Observations
 from linnet.place.words import OPS, Drive, Prediction, Profile
 
-TARGETS = tuple(SSDIQ_COLUMN)
-"""Latencies that a fitted model predicts."""
-QUANTILES = ("p50", "p90", "p95", "p99", "p99_9")
-BANDWIDTHS = ("read_bandwidth_mean", "write_bandwidth_mean")
 COLUMNS = ("all_read_pages", "all_write_pages", "achieved_write_pages", "rnd_read_iops", "rnd_write_iops")
 """Columns of the file before the outcomes: loads and rates in pages of 4 KiB per second."""
 NO_FIGURE = -1.0
 """Stands in the file for a figure that a data sheet lacks."""
 PARTS = ("known_parts", "new_parts")
 READ_SHARE = "read_share"
+OWN_PAGES = "own_pages"
 DENSE = 12
 """Loads of a drive from which its intervals are those of drives that are known: all held-out loads had so many."""
-ROUNDING = 1e-9
-"""Sums of rates that differ by less than this share are equal."""
-OUTSTANDING = float(SSDIQ_DEPTH)
-"""I/Os that a tenant has outstanding at most unless its depth is more, as the tenants of the tables had."""
 MOST_LOG = 50.0
 """Hyperparameters beyond e^50 are not of a fit; an interval that reaches e^50 times its value spans all latencies."""
 MOST_FACTOR = 1e6
@@ -61,6 +55,8 @@ class PlacementModel:
     """The same on a drive model that was not in the training data."""
     read_share: float | None = None
     """See :func:`read_share`; None in old files, whose models answer up to the sheet's rate of random reads."""
+    own_pages: tuple[float, float] | None = None
+    """Least and most pages of 4 KiB of an I/O whose latency was learned; None in old files, which answer for any."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -86,8 +82,8 @@ class PlacementModel:
     ) -> list[dict[str, Prediction]]:
         """Predict each tenant beside its neighbours on its drive; a metric of an operation it lacks is NaN.
 
-        Loads in the training data are 4 KiB I/Os in random order. Other I/Os count by the pages that they touch; how
-        far that holds was not measured.
+        Neighbours' I/Os count by the pages of 4 KiB that they touch; how far that holds was not measured. A tenant's
+        own are answered for sizes that were measured alone, with the time in which more than the least is transferred.
         """
         own = moments.rows(tenants)
         total = self.sums(own)
@@ -113,7 +109,8 @@ class PlacementModel:
         """See :class:`linnet.place.batch.SumModel`.
 
         NaN on a drive whose capacity nothing tells: it was not measured, and its sheet has no random writes. NaN also
-        where the tenants ask for more reads than :meth:`most_reads`: none of the training data do.
+        where the tenants ask for more reads than :meth:`most_reads`, and for I/Os of another size than ``own_pages``:
+        the training data have none.
         """
         mean = np.zeros((len(own), len(TARGETS)))
         width = mean.copy()
@@ -125,13 +122,22 @@ class PlacementModel:
             if not self.knows(drive) and not math.isfinite(drive.sheet.get("rnd_write_iops", math.nan)):
                 mean[rows] = width[rows] = math.nan
                 continue
-            answers = np.zeros((2, len(key), len(TARGETS)))
-            answers[:, mine] = self.curve(drive).at(key[mine, 1], key[mine, 2])
-            mean[rows] = answers[0, member[rows]]
-            width[rows] = np.minimum(answers[1, member[rows]] * self._factor(drive), MOST_LOG)
+            curves = np.zeros((2, len(key), len(TARGETS)))
+            curves[:, mine] = self.curve(drive).at(key[mine, 1], key[mine, 2])
+            mean[rows] = curves[0, member[rows]]
+            width[rows] = np.minimum(curves[1, member[rows]] * self._factor(drive), MOST_LOG)
             beyond = rows & _more(total[:, 0], self.most_reads(drive))
             mean[beyond] = width[beyond] = math.nan
-        return _answers(own, mean, width)
+        return answers(own, mean, width, self._transfer_us(drives, which, own))
+
+    def _transfer_us(self, drives: Sequence[Drive], which: NDArray[np.intp], own: Floats) -> Floats:
+        """What pages beyond the least measured add to a read and a write, [n, 2]; NaN for sizes not measured."""
+        least, most = self.own_pages or (1.0, math.inf)
+        each = np.array([[page_us(drive, op) for op in OPS] for drive in drives])
+        pages = pages_of(own)
+        found = np.maximum(pages - least, 0.0) * each[which]
+        found[(pages > 0) & ((pages < least) | (pages > most))] = math.nan
+        return np.asarray(found, float)
 
     def parts(self, drive: Drive) -> Floats | None:
         """See :class:`linnet.place.confidence.GradedModel`. Bandwidths have the parts of the mean latency that bounds
@@ -205,12 +211,20 @@ class PlacementModel:
     def unmeasured(self, drive: Drive, tenants: Sequence[Profile]) -> str | None:
         """See :class:`linnet.place.words.Measured`."""
         reads, most = self.reads(tenants), self.most_reads(drive)
-        if not _more(reads, most):
-            return None
-        return (
-            f"{reads:,.0f} pages of 4 KiB are read a second, and nothing was measured beyond {most:,.0f} on a drive "
-            f"like {drive.name}"
-        )
+        if _more(reads, most):
+            return (
+                f"{reads:,.0f} pages of 4 KiB are read a second, and nothing was measured beyond {most:,.0f} on a "
+                f"drive like {drive.name}"
+            )
+        least, largest = self.own_pages or (1.0, math.inf)
+        pages = pages_of(moments.rows(tenants))
+        for index, column in zip(*np.nonzero((pages > 0) & ((pages < least) | (pages > largest))), strict=True):
+            measured = f"{least:,.0f}" if least == largest else f"{least:,.0f} to {largest:,.0f}"
+            return (
+                f"{OPS[column]}s of {tenants[index].name} are of {pages[index, column]:,.0f} pages of 4 KiB, and the "
+                f"latency of {measured} was measured"
+            )
+        return None
 
     def load(self, drive: Drive, tenants: Sequence[Profile]) -> float:
         """Share of the drive's capacity for random writes that tenants ask for; above 1 they are held back."""
@@ -228,6 +242,12 @@ def read_share(known: Observations) -> float:
     return float(np.max(share[np.isfinite(share)])) if np.isfinite(share).any() else math.nan
 
 
+def own_pages(known: Observations) -> tuple[float, float]:
+    """Least and most pages of an I/O of the tenant whose latency is learned."""
+    pages = np.ceil(known.inputs["size_bytes"] / PAGE)
+    return float(pages.min()), float(pages.max())
+
+
 def _row_of(name: str, drive: Drive) -> Observations:
     """A drive as one row without a load."""
     sheet = {figure: np.array([drive.sheet.get(figure, math.nan)]) for figure in ("rnd_read_iops", "rnd_write_iops")}
@@ -235,33 +255,9 @@ def _row_of(name: str, drive: Drive) -> Observations:
     return Observations("ssdiq", TARGETS, np.full((1, len(TARGETS)), math.nan), sheet, labels)
 
 
-def _answers(own: Floats, mean: Floats, width: Floats) -> Floats:
-    """Predictions [n, metrics, 3] of tenants with features [n, 27]; NaN for an operation that a tenant lacks."""
-    rates, sizes = own[:, moments.RATE], own[:, moments.BANDWIDTH]
-    rate = {"read": rates[:, :2].sum(axis=1), "write": rates[:, 2:].sum(axis=1)}
-    bandwidth = {"read": sizes[:, :2].sum(axis=1), "write": sizes[:, 2:].sum(axis=1)}
-    # Value, low90, high90.
-    bounds = np.exp(np.stack([mean, mean - width, mean + width], axis=-1))
-    # Little's law: rate times mean latency is what the tenant has outstanding, which is bounded.
-    bound = np.maximum(OUTSTANDING, own[:, moments.COLUMN["depth"]])[:, None]
-    means = [TARGETS.index(f"{op}_latency_mean_us") for op in OPS]
-    outstanding = sum(rate[op][:, None] * bounds[:, t] / 1e6 for op, t in zip(OPS, means, strict=True))
-    share = np.minimum(1.0, bound / np.maximum(outstanding, 1e-300))
-    out = np.full((len(own), len(TARGETS) + len(BANDWIDTHS), 3), math.nan)
-    for index, op in enumerate(OPS):
-        # Each quantile was learned apart; a higher one is never below a lower one.
-        rising = [TARGETS.index(f"{op}_latency_{name}_us") for name in QUANTILES]
-        bounds[:, rising] = np.maximum.accumulate(bounds[:, rising], axis=1)
-        mine = [t for t, name in enumerate(TARGETS) if name.startswith(op)]
-        busy = rate[op] > 0
-        out[np.ix_(busy, mine)] = bounds[np.ix_(busy, mine)]
-        # The longest latency leaves the least bandwidth.
-        full = np.where(bandwidth[op] > 0, bandwidth[op], rate[op] * PAGE)
-        out[busy, len(TARGETS) + index] = (full[:, None] * share[:, [0, 2, 1]])[busy]
-    return out
-
-
-def assembled(known: Observations, targets: Sequence[dict[str, Any]], share: float | None) -> PlacementModel:
+def assembled(
+    known: Observations, targets: Sequence[dict[str, Any]], share: float | None, pages: tuple[float, float] | None
+) -> PlacementModel:
     """The model of fitted targets, in the order of TARGETS, each with the fields that the file's head has of it."""
     latency = OpenLoop()
     latency.known = known
@@ -283,9 +279,9 @@ def assembled(known: Observations, targets: Sequence[dict[str, Any]], share: flo
         np.array([target[name] for target in targets]) for name in ("known_factor", "new_factor")
     )
     if not all(name in target for target in targets for name in PARTS):
-        return PlacementModel(latency, known_factor, new_factor, read_share=share)
+        return PlacementModel(latency, known_factor, new_factor, read_share=share, own_pages=pages)
     known_parts, new_parts = (np.array([target[name] for target in targets], float).T for name in PARTS)
-    return PlacementModel(latency, known_factor, new_factor, known_parts, new_parts, share)
+    return PlacementModel(latency, known_factor, new_factor, known_parts, new_parts, share, pages)
 
 
 def to_bytes(model: PlacementModel) -> bytes:
@@ -303,6 +299,7 @@ def to_bytes(model: PlacementModel) -> bytes:
         "form": "open-loop-1",
         "drives": [{"name": name, "model": kind} for name, kind in names],
         **({} if model.read_share is None else {READ_SHARE: float(np.nan_to_num(model.read_share, nan=NO_FIGURE))}),
+        **({} if model.own_pages is None else {OWN_PAGES: list(model.own_pages)}),
         "targets": [
             {
                 "name": target,
@@ -384,7 +381,17 @@ def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
             steps = [0.0, *parts, 1.0]
             if len(parts) != len(BETWEEN) or not all(isinstance(n, float) for n in parts) or steps != sorted(steps):
                 raise ValueError(f"{target['name']}: parts: {len(BETWEEN)} rising numbers from 0 to 1 are needed")
+    return assembled(known, head["targets"], *_measured_limits(head))
+
+
+def _measured_limits(head: dict[str, Any]) -> tuple[float | None, tuple[float, float] | None]:
+    """The largest share of reads and the sizes that were measured, where the head says them."""
     share = head.get(READ_SHARE)
     if share is not None and not (isinstance(share, float) and (share >= 0 or share == NO_FIGURE)):
         raise ValueError(f"{READ_SHARE} {share!r} is out of range: from 0, or {NO_FIGURE:.0f}")
-    return assembled(known, head["targets"], math.nan if share == NO_FIGURE else share)
+    pages = head.get(OWN_PAGES)
+    if pages is None:
+        return math.nan if share == NO_FIGURE else share, None
+    if not all(isinstance(n, float) for n in pages) or len(pages) != 2 or not 0 < pages[0] <= pages[1]:
+        raise ValueError(f"{OWN_PAGES} {pages!r} is out of range: two rising numbers above 0")
+    return math.nan if share == NO_FIGURE else share, (pages[0], pages[1])

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from linnet.place.answers import TARGETS
 from linnet.place.cache import Cache
-from linnet.place.fitted import TARGETS, PlacementModel, assembled, from_bytes, read_share, to_bytes
+from linnet.place.fitted import PlacementModel, assembled, from_bytes, own_pages, read_share, to_bytes
 from linnet.place.judge import Question, interval_factors
 from linnet.place.label import key_of
 from linnet.place.models.model import by_cell
@@ -55,7 +56,7 @@ def fit_model(
     if any(one["known_factor"] is None for one in found):
         raise ValueError("the data have one cell; a model needs several loads, best of several drives")
     known, _ = by_cell(rows)
-    return assembled(known, found, read_share(known))
+    return assembled(known, found, read_share(known), own_pages(known))
 
 
 def model_file(model: PlacementModel) -> bytes:
