@@ -273,6 +273,14 @@ def test_a_name_alone_is_no_measured_drive(model: PlacementModel, kind: str, she
     np.testing.assert_array_equal(parts(model, stranger, 80), parts(model, renamed, 80))
 
 
+def test_a_drive_of_which_nothing_is_known_is_named(model: PlacementModel) -> None:
+    for name, more in (("a0", " (another of that name was, of model A)"), ("new", "")):
+        drive = Drive(name, "N")
+        assert math.isnan(model.predict([drive], [VICTIM], [[]])[0]["read_latency_p99_us"].value)
+        said = f"{name} of model N was not measured{more}, and its sheet lacks rnd_write_iops"
+        assert model.unmeasured(drive, [VICTIM]) == said
+
+
 def test_what_is_not_said_of_a_drive_is_no_difference(model: PlacementModel) -> None:
     named, real = Drive("a0", "", {"rnd_write_iops": math.nan}), model.drives["a0"]
     assert model.knows(named)

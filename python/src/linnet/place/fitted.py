@@ -210,6 +210,10 @@ class PlacementModel:
 
     def unmeasured(self, drive: Drive, tenants: Sequence[Profile]) -> str | None:
         """See :class:`linnet.place.words.Measured`."""
+        if not self.knows(drive) and not math.isfinite(drive.sheet.get("rnd_write_iops", math.nan)):
+            other = self._measured.get(drive.name)
+            named = f" (another of that name was, of model {other.model})" if other else ""
+            return f"{drive.name} of model {drive.model} was not measured{named}, and its sheet lacks rnd_write_iops"
         reads, most = self.reads(tenants), self.most_reads(drive)
         if _more(reads, most):
             return (
