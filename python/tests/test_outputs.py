@@ -285,17 +285,24 @@ def test_what_cannot_be_written_is_refused_before_the_work(linnet, tmp_path: Pat
         ("ssd calibrate other.json -o OUT --report IN", "--report"),
         ("place label -t IN -o OUT", "--trace"),
         ("place label --cache IN -o OUT", "--cache"),
+        ("place label -t IN --cache OUT -o other.csv", "--trace"),
         ("place fit data -o OUT --cache IN", "--cache"),
+        ("place fit IN -o other.linnet --cache OUT", "data"),
+        ("trace rerate other.csv --like IN -o OUT", "--like"),
+        ("trace merge other.csv IN -o OUT", "files"),
+        ("ssd run -w IN -o OUT", "--workload"),
         ("place whatif dump --state IN --picture OUT", "--state"),
         ("study drift -t IN --figure OUT", "--trace"),
     ],
 )
 def test_an_input_is_not_written_over(linnet, tmp_path: Path, command: str, option: str) -> None:
     """By its own name or by a link: the recording may be the only one."""
-    target = tmp_path / "only.toml"
+    # The endings of outputs: of parameters in one command, of traces in others.
+    ending = "csv" if command.startswith(("trace", "ssd run")) else "toml"
+    target = tmp_path / f"only.{ending}"
     target.write_text("the only copy")
-    for name in ("only.toml", "link.toml"):
-        if name == "link.toml":
+    for name in (target.name, f"link.{ending}"):
+        if name != target.name:
             (tmp_path / name).symlink_to(target)
         found = {"IN": target, "OUT": tmp_path / name}
         done = linnet(*(str(found.get(word, word)).replace("IN", str(target)) for word in command.split()))
@@ -305,10 +312,19 @@ def test_an_input_is_not_written_over(linnet, tmp_path: Path, command: str, opti
     assert target.read_text() == "the only copy"
 
 
+def test_two_outputs_are_two_files(linnet, tmp_path: Path) -> None:
+    """Also where neither is there yet."""
+    new = tmp_path / "new.csv"
+    done = linnet("place", "label", "-o", new, "--cache", tmp_path / "." / "new.csv")
+    assert done.returncode == 2 and "too" in done.stderr and not new.exists()
+
+
 def test_a_trace_and_an_earlier_result_are_written_over(linnet, file: Path, tmp_path: Path) -> None:
     before = Trace.read(file).stat()
     assert linnet("trace", "convert", file, "-o", file).returncode == 0
     assert Trace.read(file).stat() == before
+    assert linnet("trace", "rerate", file, "--factor", 2, "-o", file).returncode == 0
+    assert len(Trace.read(file)) == 500
     for _ in range(2):
         done = linnet("fit", "-t", file, "-o", tmp_path / "sata", "--preset", "sata", "--epochs", 1)
         assert done.returncode == 0, done.stderr

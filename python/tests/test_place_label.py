@@ -248,10 +248,19 @@ def test_a_cache_that_somebody_cut_is_named(tmp_path):
         with pytest.raises(OSError, match="changed by something else") as failed:
             cache.get(key)
         assert failed.value.filename == str(path)
-    path.write_bytes(b"cut")
+    path.write_bytes(b'{"key": "cut')
     cache.put(key, [2])
     assert cache.get(key) == [2] and Cache(path).get(key) == [2]
     cache.close()
+
+
+@pytest.mark.parametrize("content", [b"t_ns,op,lba_512\n1,R,8\n", b"x", b'{"key": "a", "other": 1}\n', b"PAR1" * 9])
+def test_results_are_not_appended_to_what_holds_none(tmp_path, content):
+    path = tmp_path / "trace.csv"
+    path.write_bytes(content)
+    with pytest.raises(OSError, match="something else") as failed:
+        Cache(path)
+    assert failed.value.filename == str(path) and path.read_bytes() == content
 
 
 def test_a_cache_without_a_path_and_one_that_is_damaged(tmp_path):

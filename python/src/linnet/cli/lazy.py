@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_group
 
 from linnet.cli.commands import COMMANDS
-from linnet.cli.output import Escaping, destination
+from linnet.cli.output import Escaping, appended, destination
 
 
 class Listed(TyperCommand):
@@ -81,17 +81,36 @@ class Checked(TyperCommand):
 def _refuse_inputs(ctx: Any, files: list[tuple[Any, str]]) -> None:
     """Refuse an output that is another parameter's file, by whatever name: its content would be lost.
 
-    Outputs are the options of :func:`destination`. Those for traces have callbacks of their own: a trace may be written
-    in the place of the one that it is made from.
+    A trace may be written in the place of the one that it is made from, which is the argument ``FILE``.
     """
+    # They load the engine's names, which help does without.
+    from linnet.cli.options import latency_destination, trace_destination  # noqa: PLC0415
+
+    writes = (destination, appended, trace_destination, latency_destination)
     for output, word in files:
-        if output.callback is None or inspect.unwrap(output.callback) is not destination or word == "-":
+        role = _role(output)
+        if role not in writes or word == "-":
             continue
         for other, name in files:
-            # What is no regular file, such as a terminal, keeps nothing.
-            if other is not output and os.path.isfile(word) and os.path.isfile(name) and os.path.samefile(word, name):
+            made_from = role is trace_destination and other.name == "file"
+            if other is not output and not made_from and _same(word, name, _role(other) in writes):
                 text = f"{word} is the file of {other.opts[0]} too, which would be lost; write another"
                 raise typer.BadParameter(text, ctx, output)
+
+
+def _role(option: Any) -> Any:
+    """The callback of an option, as it was written."""
+    return inspect.unwrap(option.callback) if option.callback else None
+
+
+def _same(word: str, name: str, both_written: bool) -> bool:
+    """Whether two words name one file, or one that is not there yet if both are written.
+
+    What is no regular file, such as a terminal, keeps nothing.
+    """
+    if os.path.isfile(word) and os.path.isfile(name):
+        return os.path.samefile(word, name)
+    return both_written and not os.path.exists(word) and os.path.realpath(word) == os.path.realpath(name)
 
 
 def _words(value: Any) -> list[str]:

@@ -88,6 +88,11 @@ def destination(path: Path | None) -> Path | None:
     return path
 
 
+def appended(path: Path | None) -> Path | None:
+    """Callback of options that name a file to append to. It checks nothing: who appends knows what may be there."""
+    return path
+
+
 def table(title: str | None, columns: Sequence[str], rows: Sequence[Sequence[Any]], left: int = 1) -> None:
     """Print a table; the first ``left`` columns are text, the others numbers."""
     from rich.table import Table  # noqa: PLC0415

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from linnet.cli.options import AsJson, Ray, Seed
-from linnet.cli.output import Bars, console, destination, percent, print_json, table, warn
+from linnet.cli.output import Bars, appended, console, destination, percent, print_json, table, warn
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.place import fitted
@@ -105,6 +105,7 @@ def fit(
         Path | None,
         typer.Option(
             help="File that keeps each fitted metric, so that the command can continue.",
+            callback=appended,
             show_default="OUT.fits with --ray",
         ),
     ] = None,

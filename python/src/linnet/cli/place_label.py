@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from linnet.cli.options import AsJson, Ray, Sampled, Seed
-from linnet.cli.output import Bars, console, destination, print_json
+from linnet.cli.output import Bars, appended, console, destination, print_json
 from linnet.cli.place_staging import Fill, Overwrite, Staging, drive_name, warn_of_machine
 from linnet.extras import require
 from linnet.files import whole_file
@@ -62,7 +62,11 @@ def label(
     threads: Annotated[int | None, typer.Option(help="Runs at a time.", min=1, show_default="CPUs")] = None,
     cache: Annotated[
         Path | None,
-        typer.Option(help="File that keeps each run, so that the command can continue.", show_default="OUT.runs"),
+        typer.Option(
+            help="File that keeps each run, so that the command can continue.",
+            callback=appended,
+            show_default="OUT.runs",
+        ),
     ] = None,
     ray: Ray = None,
     staging: Staging = None,

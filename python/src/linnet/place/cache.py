@@ -16,6 +16,8 @@ from typing import Any, BinaryIO
 
 LINE_MAX = 1 << 20
 """Bytes of a line of the cache; a longer one is damage."""
+BEGINS = b'{"key": '
+"""How each line begins, also one that a crash cut later than that."""
 
 
 class Cache:
@@ -26,7 +28,7 @@ class Cache:
     """
 
     def __init__(self, path: Path | None) -> None:
-        """Raises OSError for what is no regular file, or cannot be locked."""
+        """Raises OSError for what is no regular file, holds something else than results, or cannot be locked."""
         self._places: dict[bytes, int] = {}
         self._lock = threading.Lock()
         self._path = path
@@ -41,6 +43,10 @@ class Cache:
             self._file.seek(0)
             place = 0
             while line := self._file.readline(LINE_MAX):
+                if not (place or _is_ours(line)):
+                    self._file.close()
+                    said = "holds something else than kept results, which are appended; give another file"
+                    raise OSError(errno.EEXIST, said, str(path))
                 with contextlib.suppress(ValueError, KeyError, TypeError):
                     entry = json.loads(line)
                     entry["value"]
@@ -99,4 +105,16 @@ class Cache:
             try:
                 yield
             finally:
-                fcntl.flock(self._file, fcntl.LOCK_UN)
+                if not self._file.closed:
+                    fcntl.flock(self._file, fcntl.LOCK_UN)
+
+
+def _is_ours(line: bytes) -> bool:
+    """Whether the first line of a file is one of a cache: a result, or what a crash left of it."""
+    if not line.startswith(BEGINS[: len(line)]):
+        return False
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return True
+    return isinstance(entry, dict) and entry.keys() >= {"key", "value"}

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from linnet.cli.options import AsJson, Seed
-from linnet.cli.output import errors, print_json, table
+from linnet.cli.output import appended, errors, print_json, table
 from linnet.extras import require
 from linnet.studies.violations import rows_of
 from linnet.studies.violations_mixes import Mixes
@@ -24,7 +24,7 @@ def violations_command(
     runs: Annotated[int, typer.Option(help="Runs that each placer learns from.", min=20)] = 1500,
     seconds: Annotated[float, typer.Option(help="Measured length of a run.", min=0.1)] = 2.0,
     solver_seconds: Annotated[float, typer.Option(help="Time of each solver run.", min=1)] = 10.0,
-    cache: Annotated[Path | None, typer.Option(help="File of runs that were made already.")] = None,
+    cache: Annotated[Path | None, typer.Option(help="File of runs that were made already.", callback=appended)] = None,
     seed: Seed = 1,
     json: AsJson = False,
 ) -> None:
