@@ -8,6 +8,7 @@ import resource
 import signal
 import sqlite3
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -237,6 +238,35 @@ def test_a_clock_that_steps_changes_nothing(tmp_path: Path) -> None:
         assert client.ask("POST", "/v1/tenants/t0/observations", bad)[1]["windows"] == 2
         again = client.ask("POST", "/v1/tenants", tenant("t3"), key="t3")
         assert again[1]["drive"] == placed["t3"]
+
+
+INTERRUPTED = """
+import os, signal
+import linnet.place.service.serve as serve
+
+def then_interrupted(work):
+    def done(*words, **more):
+        answer = work(*words, **more)
+        os.kill(os.getpid(), signal.SIGINT)
+        return answer
+    return done
+
+serve.NAME = then_interrupted(WORK)
+from linnet.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("name", "work", "status"), [("print", "print", 0), ("prepare", "serve.prepare", 130)])
+def test_ctrl_c_at_the_start_closes_the_state(tmp_path: Path, name: str, work: str, status: int) -> None:
+    """When the address is printed, and when the state is there but nothing is served."""
+    code = INTERRUPTED.replace("NAME", name).replace("WORK", work)
+    words = ["place", "serve", "--state", tmp_path / "s.db", "--listen", "127.0.0.1:0"]
+    done = subprocess.run([sys.executable, "-c", code, *words], check=False, capture_output=True, text=True, timeout=60)
+    assert done.returncode == status, done.stderr
+    assert ("interrupted" in done.stderr) == (status == 130) and "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["s.db"], "the write-ahead log was taken in"
+    State(tmp_path / "s.db", create=False).close()
 
 
 @pytest.mark.parametrize("one", [signal.SIGTERM, signal.SIGHUP])

@@ -36,7 +36,19 @@ IDLE_S = 75
 
 
 class _Server(uvicorn.Server):
-    """Ends with status 0 after a signal: uvicorn's own raises the signal again when it has shut down."""
+    """Ends with status 0 after a signal: uvicorn's own raises the signal again when it has shut down.
+
+    What it says when it is ready is said once signals end it in order.
+    """
+
+    def __init__(self, config: uvicorn.Config, ready: str) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, and say so."""
+        await super().startup(sockets)
+        print(self._ready, flush=True)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -101,13 +113,21 @@ def serve(
         listener.listen(BACKLOG)
     except OSError as error:
         raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
-    do = prepare(State(path), model, chosen, drives)
-    # Memory and disk may differ after an undo that failed: the state on disk is whole, so start again from it.
-    service = Service(do, Telemetry(), broken=lambda: os.kill(os.getpid(), signal.SIGKILL), api=api)
-    shown = f"[{host}]" if family == socket.AF_INET6 else host
-    print(f"linnet place: http://{shown}:{listener.getsockname()[1]}, {len(do.cluster)} drives, ", end="")
-    print(f"{do.cluster.placed} tenants; state in {path}", flush=True)
-    config = uvicorn.Config(
-        build(service), log_level="warning", access_log=False, backlog=BACKLOG, timeout_keep_alive=IDLE_S
-    )
-    _Server(config).run(sockets=[listener])
+    state = State(path)
+    close = state.close
+    try:
+        do = prepare(state, model, chosen, drives)
+        # Memory and disk may differ after an undo that failed: the state on disk is whole, so start again from it.
+        service = Service(do, Telemetry(), broken=lambda: os.kill(os.getpid(), signal.SIGKILL), api=api)
+        close = service.close
+        shown = f"[{host}]" if family == socket.AF_INET6 else host
+        ready = f"linnet place: http://{shown}:{listener.getsockname()[1]}, {len(do.cluster)} drives, "
+        ready += f"{do.cluster.placed} tenants; state in {path}"
+        config = uvicorn.Config(
+            build(service), log_level="warning", access_log=False, backlog=BACKLOG, timeout_keep_alive=IDLE_S
+        )
+        _Server(config, ready).run(sockets=[listener])
+    except BaseException:
+        # Ctrl-C before it served, say. What ends a service that serves ends it without one.
+        close()
+        raise
