@@ -220,11 +220,17 @@ def test_a_state_is_locked_against_a_second_one(tmp_path: Path) -> None:
 
 def test_only_what_fills_a_state_makes_its_file(linnet, tmp_path: Path) -> None:
     path = tmp_path / "absent.db"
-    for words in (["remove", "a"], ["whatif", "a", "--profile", "oltp"], ["rebalance"], ["drives"]):
+    profile = ["--profile", "oltp"]
+    for words in (["remove", "a"], ["whatif", "a", *profile], ["admit", "a", *profile], ["rebalance"], ["drives"]):
         done = linnet("place", *words, "--state", path)
         assert (done.returncode, done.stdout) == (1, "")
         assert f"{path}: no such file" in done.stderr
         assert not path.exists()
+    drives = tmp_path / "d.toml"
+    drives.write_text('[[drives]]\nname = "d"\nmodel = "m"\ncapacity_bytes = 1\n')
+    model = ["--model", tmp_path / "absent.linnet"]
+    done = linnet("place", "drives", "--add", drives, "--update", drives, *model, "--state", path)
+    assert done.returncode == 1 and not path.exists(), "what fails makes none"
     path.touch()
     with pytest.raises(StateError, match="empty"):
         State(path, create=False)

@@ -28,7 +28,6 @@ from linnet.place.words import Interference, Profile
 if TYPE_CHECKING:
     from linnet.place.service.operations import Operations
 
-StateFile = Annotated[Path, typer.Option("--state", help="The state, an SQLite file; made if it is absent.")]
 StateThere = Annotated[Path, typer.Option("--state", help="The state, an SQLite file.")]
 ModelFile = Annotated[
     Path | None,
@@ -102,19 +101,20 @@ def opened(
     from linnet.place.service.unasked import Unasked  # noqa: PLC0415
 
     chosen = _given(policy=policy)
+    asked = None if books_alone else read_model(model)
     file = State(state, create)
     try:
         kept = file.settings()
         if policy is not None and kept.get("policy", policy) != policy:
             warn(f"--policy {policy} holds for this command; the policy of {state} is {kept['policy']}")
         settings = Settings(**{**kept, **chosen})
-        yield Operations(file, Unasked(file) if books_alone else read_model(model), settings)
+        yield Operations(file, asked or Unasked(file), settings)
     finally:
         file.close()
 
 
 def serve_command(
-    state: StateFile,
+    state: Annotated[Path, typer.Option("--state", help="The state, an SQLite file; made if it is absent.")],
     listen: Annotated[str, typer.Option(help="Address and port; port 0 takes a free one.")] = "127.0.0.1:8717",
     drives: Annotated[Path | None, typer.Option(help="TOML file of drives that are registered at the start.")] = None,
     model: ModelFile = None,
@@ -192,7 +192,7 @@ def drives_command(
 
 def admit_command(
     tenant: Annotated[str, typer.Argument(help="Id of the tenant.")],
-    state: StateFile,
+    state: StateThere,
     capacity_bytes: CapacityOption = 0,
     profile: ProfileOption = None,
     slo: SloOption = None,
@@ -207,7 +207,7 @@ def admit_command(
     'read_latency_p99_us<=500'[/]
     """
     make = _tenant(tenant, capacity_bytes, profile, slo, drive)
-    with opened(state, model, create=True, policy=policy) as do:
+    with opened(state, model, policy=policy) as do:
         one = make(do)
         answer = _refusal(lambda: _changed(do, lambda undo: do.admit(undo, one, drive)))
     if json:
