@@ -123,6 +123,14 @@ def test_a_full_standard_output_is_one_error() -> None:
     assert (done.returncode, done.stderr) == (1, "linnet: No space left on device\n")
 
 
+def test_a_closed_standard_output_is_one_error(tmp_path: Path) -> None:
+    for closed, said in ((">&-", "linnet: standard output is closed; to drop"), (">&- 2>&-", "")):
+        words = ["sh", "-c", f'"$0" trace synth bs-c --seconds 1 -o "$1" {closed}', COMMAND, tmp_path / "made"]
+        done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stdout) == (1, "") and done.stderr.startswith(said)
+        assert not (tmp_path / "made").exists()
+
+
 def _opens(process: int) -> bool:
     """True when a process waits in open or openat, which only a pipe without a reader makes it do."""
     call = Path(f"/proc/{process}/syscall").read_text().split()[0]

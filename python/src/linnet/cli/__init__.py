@@ -106,9 +106,7 @@ def _drop_output() -> None:
 def _flush() -> None:
     """Write what standard output still holds: at exit, an error could only be printed."""
     try:
-        # None where it was closed before the start.
-        if out := getattr(sys, "stdout", None):
-            out.flush()
+        sys.stdout.flush()
     except OSError:
         _drop_output()
         raise
@@ -136,8 +134,17 @@ def _prepare() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def _need_output() -> None:
+    """Refuse to begin without standard output: a result would go nowhere, or into the first file that is opened."""
+    if sys.stdout is None:
+        if sys.stderr is not None:
+            fail("standard output is closed; to drop the result, send it to /dev/null")
+        sys.exit(1)
+
+
 def main() -> None:
     """Run the command line; every failure is one line on standard error and a non-zero status."""
+    _need_output()
     status: object = 0
     try:
         _prepare()
