@@ -231,6 +231,27 @@ def test_a_trace_is_not_made_longer_than_any_that_is_read(linnet, file: Path, tm
     assert len(read_trace(out)) == 6000
 
 
+@pytest.mark.parametrize(
+    ("command", "most"),
+    [
+        ("trace rerate FILE -o OUT.csv --factor 1e300", "1000000"),
+        ("compare -t FILE --policy baseline --rerate 1e7", "1000000"),
+        ("compare -t FILE --policy baseline --closed-loop 99999999999999999999", "65536"),
+        ("compare -w az-c --policy baseline --seconds 1e300", "34560000"),
+        ("trace synth az-c -o OUT --seconds 1e300", "34560000"),
+        ("whatif FILE --seeds 1001", "1000"),
+        ("replay -t FILE -u nbd://h/d --time-scale 1e300", "1000000"),
+    ],
+)
+def test_an_absurd_number_is_refused_with_the_range(
+    linnet, file: Path, tmp_path: Path, command: str, most: str
+) -> None:
+    found = {"FILE": file, "OUT": tmp_path / "out", "OUT.csv": tmp_path / "out.csv"}
+    refused = one_line(linnet(*(found.get(word, word) for word in command.split())), 2)
+    said = " ".join(word for word in refused.split() if word != "│")
+    assert f"less than or equal to {most}" in said and len(said) < 600 and not (tmp_path / "out.csv").exists()
+
+
 def test_a_number_that_does_not_fit_is_one_line() -> None:
     text = "from linnet import cli\ndef app(): (-1).to_bytes(1)\ncli.app = app\ncli.main()"
     done = subprocess.run([sys.executable, "-c", text], check=False, capture_output=True, text=True, timeout=60)

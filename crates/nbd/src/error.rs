@@ -34,7 +34,7 @@ pub enum Error {
         size_bytes: u64,
     },
     /// A time scale outside its range.
-    #[error("time_scale is {time_scale}; give 0.001 to 1000000 (10 makes the world ten times slower)")]
+    #[error("time_scale is {time_scale:?}; give 0.001 to 1000000 (10 makes the world ten times slower)")]
     TimeScale {
         /// The scale that was given.
         time_scale: f64,

@@ -51,7 +51,7 @@ pub fn replay(
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(PyRun, Vec<u64>, (u64, u64))> {
     if !(0.001..=1e6).contains(&time_scale) {
-        return Err(PyValueError::new_err(format!("time_scale is {time_scale}; give 0.001 to 1000000")));
+        return Err(PyValueError::new_err(format!("time_scale is {time_scale:?}; give 0.001 to 1000000")));
     }
     let config = Config { replicas: uris.len(), seed, write_mode: write_mode(writes_to_all), ..Config::default() };
     let setup = Setup::new(&streams, &models, config)?;

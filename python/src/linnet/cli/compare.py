@@ -236,7 +236,9 @@ def whatif_command(
     replicas: Replicas = 3,
     share: Share = None,
     rerate: Rerate = 1.0,
-    seeds: Annotated[int, typer.Option(help="Seeds of each device-wide share, for the intervals.", min=1)] = SEEDS,
+    seeds: Annotated[
+        int, typer.Option(help="Seeds of each device-wide share, for the intervals.", min=1, max=1000)
+    ] = SEEDS,
     report: Report = None,
     format: Format = None,
     lenient: Lenient = False,

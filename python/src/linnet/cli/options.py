@@ -113,7 +113,9 @@ Presets = Annotated[
         show_default="consumer-deep",
     ),
 ]
-Seconds = Annotated[float, typer.Option(help="Length of a --workload, both periods together.", min=1)]
+SPAN_S_MAX = 400 * 86_400
+"""The longest trace that can be read (``SPAN_MAX_NS`` of crates/trace)."""
+Seconds = Annotated[float, typer.Option(help="Length of a --workload, both periods together.", min=1, max=SPAN_S_MAX)]
 Stalls = Annotated[
     float,
     typer.Option(
@@ -123,7 +125,11 @@ Stalls = Annotated[
         max=600,
     ),
 ]
-Rerate = Annotated[float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6)]
+FASTER_MAX = 1e6
+"""Largest factor on the rate of a trace: the gaps of a second are those of a microsecond then."""
+Rerate = Annotated[
+    float, typer.Option(help="Multiply the I/O rate of the traces by this factor.", min=1e-6, max=FASTER_MAX)
+]
 
 
 Rebuilt = Annotated[
@@ -141,6 +147,7 @@ ClosedLoop = Annotated[
         metavar="N",
         help="Keep N I/Os in flight, in the order of the traces, instead of sending each at its time.",
         min=1,
+        max=65_536,
         show_default=False,
     ),
 ]

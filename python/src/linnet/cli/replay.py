@@ -32,7 +32,9 @@ def replay_command(
     model: Annotated[
         list[Path] | None, typer.Option("--model", "-m", help="Model file: one per drive, or one for all.")
     ] = None,
-    time_scale: Annotated[float, typer.Option(help="Seconds of real time per second of the trace.", min=0.001)] = 1.0,
+    time_scale: Annotated[
+        float, typer.Option(help="Seconds of real time per second of the trace.", min=0.001, max=1e6)
+    ] = 1.0,
     writes: WritesTo = Writes.all,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="The drives may be overwritten: the trace has writes.")

@@ -11,6 +11,8 @@ import typer
 from linnet import _native
 from linnet._native import Trace, TraceError
 from linnet.cli.options import (
+    FASTER_MAX,
+    SPAN_S_MAX,
     AsJson,
     Format,
     Lenient,
@@ -155,7 +157,8 @@ def rerate(
     file: File,
     out: Out,
     factor: Annotated[
-        float | None, typer.Option(help="Factor on the I/O rate: 2 halves every gap.", show_default=False)
+        float | None,
+        typer.Option(help="Factor on the I/O rate: 2 halves every gap.", min=1e-12, max=FASTER_MAX, show_default=False),
     ] = None,
     like: Annotated[
         Path | None,
@@ -215,7 +218,7 @@ def synth(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Directory for one Parquet file per device.", show_default=False)
     ],
-    seconds: Annotated[float, typer.Option(help="Length of the trace.", min=1)] = 60.0,
+    seconds: Annotated[float, typer.Option(help="Length of the trace.", min=1, max=SPAN_S_MAX)] = 60.0,
     devices: Annotated[int, typer.Option(help="Devices; their bursts are correlated.", min=1, max=64)] = 3,
     seed: Seed = 0,
 ) -> None:
