@@ -158,3 +158,11 @@ def test_served_drives_take_a_replay(linnet, tmp_path: Path) -> None:
     stats = json.loads(stdout)
     assert sum(one["reads"] for one in stats["exports"]) > 800
     assert not socket.exists()
+
+
+def test_what_is_no_reference_is_called_so(linnet, tmp_path: Path) -> None:
+    for text in ("", "garbage", "{}"):
+        (tmp_path / "r.json").write_text(text)
+        done = linnet("ssd", "check", tmp_path / "r.json")
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"linnet: {tmp_path / 'r.json'}: not a reference file (JSON): ")

@@ -27,7 +27,7 @@ pub enum CheckError {
         source: std::io::Error,
     },
     /// The JSON file is damaged, or a field has the wrong type.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: not a reference file (JSON): {source}", path.display())]
     Json {
         /// The file.
         path: PathBuf,
