@@ -39,6 +39,12 @@ pub enum Error {
         /// As given.
         name: String,
     },
+    /// A group that the machine does not have, where nobody waits for it.
+    #[error("no control group, container or unit is called {name} now, and --once does not wait for it")]
+    Group {
+        /// As given.
+        name: String,
+    },
     /// Which of several backing devices is that of a mount cannot be seen.
     #[error("the value of {target} is one of {}, and the kernel does not say which", names.join(", "))]
     Among {

@@ -15,7 +15,7 @@ use crate::bdi::{self, Bdi, Kind};
 use crate::clock::processor_time;
 use crate::device::Rivals;
 use crate::devices::{Devices, Moves};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::govern::{Governor, WINDOW};
 use crate::groups::{Groups, Look, Proposed};
@@ -148,7 +148,8 @@ pub fn only_dev(host: &Host, options: &Options) -> Result<Option<Dev>> {
 }
 
 impl<'a> Tuner<'a> {
-    /// Takes the lock and puts back what an earlier run left. A dry run does neither.
+    /// Takes the lock and puts back what an earlier run left. A dry run does neither. A group that is absent is waited
+    /// for, and is an error where `once` is asked for.
     pub fn start(
         host: &Host,
         options: Options,
@@ -159,6 +160,11 @@ impl<'a> Tuner<'a> {
         let bdis = bdi::list(host);
         let only = options.device.as_ref().map(|name| bdi::find(host, &bdis, name)).transpose()?;
         only.as_ref().map_or(Ok(()), Bdi::known)?;
+        let mut names = Names::new(host);
+        let absent = options.cgroup.clone().filter(|wanted| !names.has_group(wanted));
+        if let Some(name) = absent.as_ref().filter(|_| options.once) {
+            return Err(Error::Group { name: name.clone() });
+        }
         let lock = if options.dry_run { None } else { Some(Lock::take(host)?) };
         let mut journal = if options.dry_run { Journal::unsaved(host) } else { Journal::open(host)? };
         if !journal.is_empty() {
@@ -184,8 +190,7 @@ impl<'a> Tuner<'a> {
         for limit in &observer.sight().limits {
             tell(&Event::note("note", "", limit.clone()));
         }
-        let mut names = Names::new(host);
-        if let Some(wanted) = options.cgroup.as_ref().filter(|wanted| !names.has_group(wanted)) {
+        if let Some(wanted) = absent {
             let why = format!(
                 "no control group, container or unit is called {wanted} now: until there is one, nothing is tuned"
             );

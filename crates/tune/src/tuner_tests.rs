@@ -254,6 +254,10 @@ fn a_group_that_is_not_there_is_told_at_the_start() {
         };
         Tuner::start(&host, options, &rule, &mut observer, &mut tell).expect("started");
         assert_eq!(notes.iter().any(|why| why.contains(&format!("is called {group} now"))), said, "{notes:?}");
+        let mut observer = Readers { sight: Sight::default(), plain_kib: 128 };
+        let options = Options { dry_run: true, cgroup: Some(group.into()), once: true, ..Options::default() };
+        let started = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).map(drop);
+        assert_eq!(matches!(started, Err(Error::Group { name }) if name == group), said, "nobody waits with --once");
     }
 }
 
