@@ -63,6 +63,19 @@ def test_a_server_tells_the_requests_of_a_drive(tmp_path: Path) -> None:
     assert server.requests("a") is None
 
 
+def test_a_drive_that_is_served_at_another_speed_is_refused(linnet, tmp_path: Path) -> None:
+    """Its latencies would be wrong by the factor between the two."""
+    where = tmp_path / "t.parquet"
+    load(10).write(where)
+    server = Server([("a", Device("sata", precondition=False))], unix=tmp_path / "sock", time_scale=1)
+    words = ("replay", "-t", where, "-u", server.uris[0], "--overwrite")
+    done = linnet(*words, "--time-scale", 4)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "served with --time-scale 1, and the replay has 4" in done.stderr
+    assert linnet(*words).returncode == 0
+    server.stop()
+
+
 @pytest.mark.parametrize(
     ("policy", "why"),
     [

@@ -227,7 +227,8 @@ impl Builder {
                 path: export.storage.path().to_owned(),
                 source,
             })?;
-            exports.push(Served::new(export, store, Ledger::new(self.settings.late_after_ns, self.settings.log_len)));
+            let ledger = Ledger::new(self.settings.late_after_ns, self.settings.log_len);
+            exports.push(Served::new(export, self.settings.time_scale, store, ledger));
         }
         Ok(exports)
     }

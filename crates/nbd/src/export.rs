@@ -58,6 +58,8 @@ pub struct Served {
     pub name: String,
     pub size_bytes: u64,
     pub read_only: bool,
+    /// Seconds of real time per second of the drive's model, of which clients are told.
+    pub time_scale: f64,
     store: Store,
     model: Mutex<Model>,
     ledger: Mutex<Ledger>,
@@ -114,11 +116,12 @@ impl Served {
         self.store.extents(offset_bytes, size_bytes, most)
     }
 
-    pub fn new(spec: Export, store: Store, ledger: Ledger) -> Served {
+    pub fn new(spec: Export, time_scale: f64, store: Store, ledger: Ledger) -> Served {
         Served {
             name: spec.name,
             size_bytes: spec.size_bytes,
             read_only: spec.read_only,
+            time_scale,
             store,
             model: Mutex::new(Model { drive: spec.drive, now: 0 }),
             ledger: Mutex::new(ledger),

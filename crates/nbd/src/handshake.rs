@@ -204,6 +204,11 @@ pub fn run<S: Read + Write>(stream: &mut S, exports: &[Served]) -> io::Result<Re
     Ok(Err(Ended::Garbled))
 }
 
+/// What an export says of itself: `linnet replay` reads the scale from it (`crates/replay/src/nbd/handshake.rs`).
+fn description(export: &Served) -> String {
+    format!("linnet: modelled drive, time scale {}", export.time_scale)
+}
+
 /// Sends the description of an export, and the end of the answer.
 fn describe(stream: &mut impl Write, option: u32, export: &Served, kinds: &[u16], structured: bool) -> io::Result<()> {
     let mut data = info::EXPORT.to_be_bytes().to_vec();
@@ -213,6 +218,11 @@ fn describe(stream: &mut impl Write, option: u32, export: &Served, kinds: &[u16]
     if kinds.contains(&info::NAME) {
         let mut data = info::NAME.to_be_bytes().to_vec();
         data.extend_from_slice(export.name.as_bytes());
+        reply(stream, option, option_reply::INFO, &data)?;
+    }
+    if kinds.contains(&info::DESCRIPTION) {
+        let mut data = info::DESCRIPTION.to_be_bytes().to_vec();
+        data.extend_from_slice(description(export).as_bytes());
         reply(stream, option, option_reply::INFO, &data)?;
     }
     if kinds.contains(&info::BLOCK_SIZE) {

@@ -46,6 +46,7 @@ pub mod option_reply {
 pub mod info {
     pub const EXPORT: u16 = 0;
     pub const NAME: u16 = 1;
+    pub const DESCRIPTION: u16 = 2;
     pub const BLOCK_SIZE: u16 = 3;
 }
 

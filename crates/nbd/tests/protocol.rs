@@ -39,11 +39,12 @@ fn the_handshake_lists_describes_and_refuses() {
     assert_eq!(refused(&mut stream, 6, &[0, 0, 0, 200, b'x']), 3, "the name is longer than the option");
     assert_eq!(refused(&mut stream, 6, &vec![0; 100_000]), 9, "too long");
 
-    send_option(&mut stream, 6, &go_data("second drive", &[3, 1]));
+    send_option(&mut stream, 6, &go_data("second drive", &[3, 2, 1]));
     let export = option_reply(&mut stream, 6).1;
     assert_eq!(export[..10], [&[0, 0], &SIZE.to_be_bytes()[..]].concat());
     assert_eq!(u16::from_be_bytes([export[10], export[11]]) & 2, 2, "read only");
     assert_eq!(option_reply(&mut stream, 6).1, b"\0\x01second drive");
+    assert_eq!(option_reply(&mut stream, 6).1, b"\0\x02linnet: modelled drive, time scale 1");
     let block_size = option_reply(&mut stream, 6).1;
     assert_eq!(block_size, [0, 3, 0, 0, 0, 1, 0, 0, 16, 0, 2, 0, 0, 0]);
     assert_eq!(option_reply(&mut stream, 6), (1, vec![]));

@@ -31,6 +31,16 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
+    /// The drive of an export runs at another speed than the replay.
+    #[error("{uri}: the drive is served with --time-scale {served}, and the replay has {asked}; give both the same")]
+    TimeScale {
+        /// The export.
+        uri: String,
+        /// Its time scale, as its server says.
+        served: f64,
+        /// That of the replay.
+        asked: f64,
+    },
     /// The number of exports, streams and thresholds differ.
     #[error("{exports} exports, {streams} streams and {thresholds} thresholds; give one of each for each device")]
     Count {

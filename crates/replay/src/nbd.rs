@@ -137,6 +137,8 @@ pub(crate) struct Sender {
     pub size_bytes: u64,
     /// Whether the export refuses writes.
     pub read_only: bool,
+    /// The time scale of the drive, if the server says what it is.
+    pub time_scale: Option<f64>,
 }
 
 /// The receiving half.
@@ -163,10 +165,12 @@ pub(crate) fn connect(uri: &str, patience: &mut Patience<'_>) -> Result<(Sender,
     Ok(halves(socket, export))
 }
 
-fn halves(socket: Arc<dyn Socket>, Export { size_bytes, read_only }: Export) -> (Sender, Receiver) {
+fn halves(socket: Arc<dyn Socket>, export: Export) -> (Sender, Receiver) {
+    let Export { size_bytes, read_only, time_scale } = export;
     let flying = Flying::default();
     let outbox = Outbox::new(Arc::clone(&socket));
-    (Sender { outbox, flying: flying.clone(), size_bytes, read_only }, Receiver { socket, flying, scratch: Vec::new() })
+    let sender = Sender { outbox, flying: flying.clone(), size_bytes, read_only, time_scale };
+    (sender, Receiver { socket, flying, scratch: Vec::new() })
 }
 
 fn invalid(text: &str) -> io::Error {
@@ -259,7 +263,8 @@ mod tests {
     fn pair() -> (Sender, Receiver, UnixStream) {
         let (ours, server) = UnixStream::pair().unwrap();
         ours.limit(None, Duration::from_millis(100)).unwrap();
-        let (sender, receiver) = halves(Arc::new(ours), Export { size_bytes: 1 << 30, read_only: false });
+        let (sender, receiver) =
+            halves(Arc::new(ours), Export { size_bytes: 1 << 30, read_only: false, time_scale: None });
         (sender, receiver, server)
     }
 

@@ -83,8 +83,8 @@ impl Drop for Punctual {
 /// Replays `streams` (stream i has export i as its primary) through an array of NBD exports.
 ///
 /// # Errors
-/// An export that cannot be reached or whose connection is lost, one that refuses writes if there are any, lists of
-/// different lengths, settings that the array refuses, and a stop requested by `progress`, which gets the number of I/Os
+/// An export that cannot be reached or whose connection is lost, one that refuses writes if there are any, one of a
+/// modelled drive that is served at another time scale, lists of different lengths, settings that the array refuses, and a stop requested by `progress`, which gets the number of I/Os
 /// sent, and 0 while exports are waited for.
 pub fn replay(
     uris: &[String],
@@ -105,6 +105,12 @@ pub fn replay(
         match connect(uri, &mut patience) {
             Err(_) if patience.stopped => return Err(Error::Interrupted { done: 0, total }),
             result => connections.push(result?),
+        }
+    }
+    for (uri, (sender, _)) in uris.iter().zip(&connections) {
+        let asked = options.time_scale;
+        if let Some(served) = sender.time_scale.filter(|&served| served != asked) {
+            return Err(Error::TimeScale { uri: uri.clone(), served, asked });
         }
     }
     let writes = streams.iter().any(|records| records.iter().any(|record| record.op == Op::Write));

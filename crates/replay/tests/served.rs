@@ -155,3 +155,22 @@ fn an_export_that_refuses_writes_gets_none() {
     assert_eq!((outcome.latency_ns.len(), outcome.folded, outcome.cut), (2, 1, 1));
     handle.stop();
 }
+
+#[test]
+fn a_drive_at_another_speed_is_refused_by_both_speeds() {
+    let socket = std::env::temp_dir().join(format!("linnet-replay-{}-speed", std::process::id()));
+    let export = Export::of_device("d0", 1 << 20, Fixed(100_000));
+    let handle = Builder::new().export(export).unix(&socket).time_scale(0.3).start().unwrap();
+    let uris = vec![handle.uris("d0")[0].clone()];
+    let array = Config { replicas: 1, ..Config::default() };
+    let start = |time_scale: f64| {
+        let chosen = policy("baseline", &[DeviceModel::default()], &array).unwrap();
+        let options = Options { array, time_scale };
+        let records = [IoRecord::new(0, Op::Read, 0, 4096)];
+        replay(&uris, &[&records], &[Thresholds::default()], chosen, &options, &mut |_| true)
+    };
+    let error = start(1.0).unwrap_err();
+    assert!(error.to_string().contains("--time-scale 0.3, and the replay has 1;"), "{error}");
+    assert_eq!(start(0.3).unwrap().latency_ns.len(), 1);
+    handle.stop();
+}

@@ -12,17 +12,22 @@ const OPTION_GO: u32 = 7;
 const REPLY_ACK: u32 = 1;
 const REPLY_INFO: u32 = 3;
 const INFO_EXPORT: u16 = 0;
+const INFO_DESCRIPTION: u16 = 2;
+/// How `linnet ssd serve` describes a drive (`crates/nbd/src/handshake.rs`); its time scale follows.
+const SCALED: &[u8] = b"linnet: modelled drive, time scale ";
 /// Transmission flag: writes are refused.
 const FLAG_READ_ONLY: u16 = 1 << 1;
 /// Longest answer to an option that is accepted.
 const OPTION_BYTES_MAX: u32 = 1 << 16;
 
 /// What the server says of an export.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Export {
     /// Whole sectors, one at least.
     pub size_bytes: u64,
     pub read_only: bool,
+    /// The server's seconds of real time per second of its drive's, if it says so.
+    pub time_scale: Option<f64>,
 }
 
 /// The handshake's socket: reads end at the deadline, however the server spreads its bytes.
@@ -65,13 +70,15 @@ pub(super) fn handshake(socket: &dyn Socket, name: &str, patience: &mut Patience
     hello.extend_from_slice(&3u32.to_be_bytes());
     hello.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
     hello.extend_from_slice(&OPTION_GO.to_be_bytes());
-    hello.extend_from_slice(&(name.len() as u32 + 6).to_be_bytes());
+    hello.extend_from_slice(&(name.len() as u32 + 8).to_be_bytes());
     hello.extend_from_slice(&(name.len() as u32).to_be_bytes());
     hello.extend_from_slice(name.as_bytes());
-    hello.extend_from_slice(&0u16.to_be_bytes());
+    hello.extend_from_slice(&1u16.to_be_bytes());
+    hello.extend_from_slice(&INFO_DESCRIPTION.to_be_bytes());
     // Short enough for any socket that is new.
     from.socket.send(&[IoSlice::new(&hello)])?;
     let mut export = None;
+    let mut time_scale = None;
     loop {
         if u64::from_be_bytes(from.array()?) != OPTION_REPLY_MAGIC || u32::from_be_bytes(from.array()?) != OPTION_GO {
             return Err(invalid("the server answers out of turn"));
@@ -84,17 +91,29 @@ pub(super) fn handshake(socket: &dyn Socket, name: &str, patience: &mut Patience
         let mut body = vec![0; length as usize];
         from.fill(&mut body)?;
         match kind {
-            REPLY_ACK => return export.ok_or_else(|| invalid("the server gave no size")).and_then(usable),
+            REPLY_ACK => {
+                let export: Export = export.ok_or_else(|| invalid("the server gave no size"))?;
+                return usable(Export { time_scale, ..export });
+            }
             REPLY_INFO if body.len() >= 12 && body[..2] == INFO_EXPORT.to_be_bytes() => {
                 let mut size = [0; 8];
                 size.copy_from_slice(&body[2..10]);
                 let flags = u16::from_be_bytes([body[10], body[11]]);
-                export = Some(Export { size_bytes: u64::from_be_bytes(size), read_only: flags & FLAG_READ_ONLY != 0 });
+                let (size_bytes, read_only) = (u64::from_be_bytes(size), flags & FLAG_READ_ONLY != 0);
+                export = Some(Export { size_bytes, read_only, time_scale: None });
+            }
+            REPLY_INFO if body.len() >= 2 && body[..2] == INFO_DESCRIPTION.to_be_bytes() => {
+                time_scale = scale_of(&body[2..]);
             }
             REPLY_INFO => {}
             _ => return Err(invalid(&format!("the server refuses export {name:?}"))),
         }
     }
+}
+
+/// The time scale in a description of ours; that of another server says nothing of it.
+fn scale_of(description: &[u8]) -> Option<f64> {
+    std::str::from_utf8(description.strip_prefix(SCALED)?).ok()?.parse().ok()
 }
 
 /// The export in whole sectors.
@@ -173,6 +192,17 @@ mod tests {
         }
         let none = hands(&[greeting(), reply(REPLY_ACK, &[])].concat()).unwrap_err();
         assert!(none.to_string().contains("gave no size"), "{none}");
+    }
+
+    #[test]
+    fn only_our_own_description_tells_a_time_scale() {
+        for (text, scale) in
+            [("linnet: modelled drive, time scale 0.25", Some(0.25)), ("a disk, time scale 4", None), ("", None)]
+        {
+            let description = reply(REPLY_INFO, &[&INFO_DESCRIPTION.to_be_bytes()[..], text.as_bytes()].concat());
+            let whole = [greeting(), description, info(1 << 20, 1), reply(REPLY_ACK, &[])].concat();
+            assert_eq!(hands(&whole).unwrap().time_scale, scale, "{text}");
+        }
     }
 
     #[test]

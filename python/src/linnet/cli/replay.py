@@ -49,8 +49,8 @@ def replay_command(
     I/Os are sent at their recorded times, and the output says how late they were sent. The first drive is the primary
     of the first trace, and so on; drives beyond the traces are replicas only. A read that no drive answers counts with
     the time until it was given up; the exit status is then 1, as with writes that fail. Serve modelled drives with
-    `linnet ssd serve` and the same --time-scale. Policies run one after the other, each on the drives as the one before
-    left them.
+    `linnet ssd serve` and the same --time-scale; another one is refused. Policies run one after the other, each on the
+    drives as the one before left them.
 
     A connection that closes ends the replay, with exit status 1: the policy that ran has no row, and none follows it.
     What was measured under those before it is shown.
