@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from conftest import device_trace
 from linnet import Trace, write_trace
-from linnet.experiment import Setup
+from linnet.experiment import Experiment, Setup
 from linnet.learning import FitSettings, fit
 from linnet.whatif import (
     DEPLOY,
@@ -157,6 +158,24 @@ def test_reads_that_the_target_does_not_hedge_are_named() -> None:
     assert not uncopied([trace], plain) and not uncopied([trace], {"command": None}) and not uncopied([small], hedged)
 
 
+def test_the_targets_policies_hedge_what_it_does(small_drive: Path) -> None:
+    columns = device_trace(reads=6000).columns()
+    columns["size_bytes"] = np.where(np.arange(6000) % 2, 65_536, 69_632).astype(np.uint32)
+    trace = Trace.from_columns("sizes", **columns)
+    fast = FitSettings(epochs=1)
+    experiment = Experiment([trace], Setup(preset=str(small_drive), device_wide_share=0.75, fit=fast))
+    experiment.learn()
+    hedges = {}
+    for most in (None, 69_632, 65_536, 1):
+        experiment.setup = replace(experiment.setup, hedge_bytes_max=most)
+        for name in ("ewma-hedged", "hedge-p95"):
+            run = experiment.array.run(experiment.run_part, name, experiment.models(), **experiment.run_settings())
+            hedges[name, most] = run.counters()["hedges"]
+    ours = [hedges["ewma-hedged", most] for most in (None, 69_632, 65_536, 1)]
+    assert ours[0] == ours[1] > ours[2] > ours[3] == 0, "the setting is the largest that is hedged"
+    assert len({hedges["hedge-p95", most] for most in (None, 65_536, 1)}) == 1, "other software has no such limit"
+
+
 def test_the_model_is_recommended_where_it_beats_every_rule() -> None:
     headline, text, found = told(cells(ewma_hedged=0.70, linnet_best=0.50))
     assert headline.startswith("Worth installing: linnet-best") and found["policy"] == "linnet-best"
@@ -219,5 +238,6 @@ def test_the_command_keeps_its_options_and_keys(linnet: Callable[..., Any], smal
     found = json.loads(result.stdout)
     assert {"headline", "text", "notes", "summary", "rows", "parameters", "recommendation", "candidates"} <= set(found)
     assert [row["share"] for row in found["summary"]] == [0.75]
+    assert {one["hedge_bytes_max"] for one in found["parameters"]} == {65_536}, "as the dm target"
     assert {line["policy"] for line in found["candidates"]} == set(DEPLOY)
     assert found["recommendation"]["confidence"] == "low" and len(found["recommendation"]["doubts"]) >= 2

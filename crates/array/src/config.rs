@@ -49,6 +49,9 @@ pub struct Config {
     /// the reads) with a published delay (5 % of reads at p95, 28 % at p72, the lowest inflection point of LinnOS's
     /// Table 2). If hedges slow the devices and cause more hedges, the feedback ends at 1.5 times the load.
     pub hedge_budget: Budget,
+    /// Largest read that is hedged where all reads have one delay ([`crate::Policy::hedge_due`]). Default: any. The dm
+    /// target has 64 KiB.
+    pub hedge_bytes_max: u32,
     /// Budget of second copies sent together with the first. Default 1 per read and 256 in a row: every read can be
     /// cloned.
     pub clone_budget: Budget,
@@ -86,6 +89,7 @@ impl Default for Config {
             decision_ns: 0,
             revoke_budget: Budget { share: 1.0, burst: 4096 },
             hedge_budget: Budget { share: 0.5, burst: 1024 },
+            hedge_bytes_max: u32::MAX,
             clone_budget: Budget { share: 1.0, burst: 256 },
             age_ns: 10_000_000,
             revokes_in_row_max: 1024,

@@ -153,9 +153,11 @@ impl PyArray {
     /// device saw it. `progress(I/Os done)` may return False to stop. I/Os of records before `warm_up_ns` are served, but
     /// are in no result except the log and the statistics of the devices. With `closed_loop`, so many I/Os are in flight
     /// at a time, in the order of the records, whose times have no other meaning then. `hedges` false sends no second
-    /// copy, whatever the policy.
+    /// copy, whatever the policy. `hedge_bytes_max` is the largest read that `linnet-best`, `ewma-hedged` and
+    /// `linnet-expected` hedge.
     #[pyo3(signature = (streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false, log = false,
-        progress = None, probe_share = 0.0, warm_up_ns = 0, closed_loop = None, hedges = true))]
+        progress = None, probe_share = 0.0, warm_up_ns = 0, closed_loop = None, hedges = true,
+        hedge_bytes_max = None))]
     #[allow(clippy::too_many_arguments)]
     fn run(
         &self,
@@ -172,8 +174,10 @@ impl PyArray {
         warm_up_ns: u64,
         closed_loop: Option<NonZeroUsize>,
         hedges: bool,
+        hedge_bytes_max: Option<u32>,
     ) -> PyResult<PyRun> {
-        let mut config = Config { probe_share, ..self.config(seed, failover_ns, writes_to_all) };
+        let hedge_bytes_max = hedge_bytes_max.unwrap_or(u32::MAX);
+        let mut config = Config { probe_share, hedge_bytes_max, ..self.config(seed, failover_ns, writes_to_all) };
         if !hedges {
             config.hedge_budget = Budget { share: 0.0, burst: 0 };
         }

@@ -363,6 +363,7 @@ class Array:
         warm_up_ns: int = 0,
         closed_loop: int | None = None,
         hedges: bool = True,
+        hedge_bytes_max: int | None = None,
     ) -> Run: ...
 
 class Run:

@@ -73,6 +73,8 @@ class Setup:
     closed_loop: int | None = None
     """Keep so many I/Os in flight, in the order of the traces, whose times have no other meaning then. Rows tell
     ``ios_per_s``. ``None``: I/Os arrive at their times."""
+    hedge_bytes_max: int | None = None
+    """The largest read that ``linnet-best``, ``ewma-hedged`` and ``linnet-expected`` hedge; ``None``: any."""
     fit: FitSettings = field(default_factory=FitSettings)
     """Training; its ``train_share`` is a share of each trace's time, so that devices that run together are cut
     together."""
@@ -278,7 +280,8 @@ class Experiment:
         setup = self.setup
         settings: dict[str, Any] = {"failover_ns": setup.failover_ns, "writes_to_all": setup.writes_to_all}
         settings |= {"seed": setup.seed, "warm_up_ns": self.warm_up_ns}
-        return settings | ({"closed_loop": setup.closed_loop} if setup.closed_loop else {})
+        limits = {"closed_loop": setup.closed_loop, "hedge_bytes_max": setup.hedge_bytes_max}
+        return settings | {name: limit for name, limit in limits.items() if limit}
 
     def parameters(self) -> dict[str, Any]:
         """The set-up and the statistics of the traces, to be stored with every result."""

@@ -111,9 +111,9 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
     """Run an overview of policies on the preset most like the traces, and the short list at each share and seed.
 
     ``setup.preset`` may be empty. Then it is chosen among those that were fitted to recorded drives. Each policy is
-    tested after it has run the training part, as on a system that runs.
+    tested after it has run the training part, as on a system that runs. Policies of the dm target hedge what it does.
     """
-    setup = replace(setup, continued=True)
+    setup = replace(setup, continued=True, hedge_bytes_max=HEDGE_KIB_MAX << 10)
     notes: list[str] = []
     factor = None
     if not setup.preset:
@@ -311,7 +311,7 @@ def doubts(setup: Setup, factor: float | None, reads: int, cells: Sequence[Rows]
 
 
 def uncopied(traces: Sequence[Trace], recommendation: dict[str, Any]) -> list[str]:
-    """A note if the dm target sends no second copy of reads of which the modelled array does, as they are too large."""
+    """A note if reads are too large for a second copy in the dm target, and in its policies on the modelled array."""
     if "--hedge" not in (recommendation["command"] or ""):
         return []
     columns = [trace.columns() for trace in traces]
@@ -321,7 +321,7 @@ def uncopied(traces: Sequence[Trace], recommendation: dict[str, Any]) -> list[st
         return []
     return [
         f"{large:,} of {len(sizes):,} reads are larger than {HEDGE_KIB_MAX} KiB: the dm target sends no second copy of "
-        "them, the modelled array does"
+        "them, and none was counted"
     ]
 
 

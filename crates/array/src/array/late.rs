@@ -29,7 +29,7 @@ impl Waiting {
 
 impl Array {
     /// The k-th copy of a read was just submitted, and is to be hedged when it is late: after `delay_ns`, unless all
-    /// reads have one delay.
+    /// reads have one delay. Then reads above a size are not hedged, and what they take moves the delay of none.
     pub(super) fn await_late(&mut self, now: Nanos, index: usize, k: usize, delay_ns: Nanos, out: &mut Vec<Output>) {
         let slot = self.slab.at(index);
         let sent_ns = slot.flights[k].core.arrived_ns();
@@ -38,6 +38,9 @@ impl Array {
             out.push(Output::SetTimer { at_ns: now.saturating_add(delay_ns), timer });
             return;
         };
+        if slot.request.size_bytes > self.config.hedge_bytes_max {
+            return;
+        }
         slot.may_be_late = true;
         let copy = slot.copy_id(index, k);
         while self.waiting.sent.front().is_some_and(|&(_, copy)| self.slab.copy(copy).is_none()) {

@@ -25,7 +25,11 @@ struct Timed {
 
 impl Timed {
     fn new(name: &str, latency_ns_p95: Nanos) -> Timed {
-        let (learned, config) = (delayed(latency_ns_p95), Config::default());
+        Timed::with(name, latency_ns_p95, Config::default())
+    }
+
+    fn with(name: &str, latency_ns_p95: Nanos, config: Config) -> Timed {
+        let learned = delayed(latency_ns_p95);
         let policy = policy(name, &learned, &config).expect("a known name");
         let array = Array::new(config, &thresholds(&learned), policy).expect("settings within their ranges");
         Timed { array, timers: BTreeSet::new(), copies: Vec::new() }
@@ -145,6 +149,20 @@ fn a_read_is_late_by_the_delay_of_that_time() {
     assert_eq!(timed.copies[read[1]].len(), 1, "the first has lengthened the delay");
     timed.wait(now + longer_ns);
     assert_eq!(timed.copies[read[1]].len(), 2);
+}
+
+#[test]
+fn a_read_above_the_size_is_not_hedged_and_moves_no_delay() {
+    for name in ONE_DELAY {
+        for (hedge_bytes_max, copies) in [(READ.size_bytes - 1, 1), (READ.size_bytes, 2)] {
+            let mut timed = Timed::with(name, 1_000_000, Config { hedge_bytes_max, ..Config::default() });
+            let now = timed.earn();
+            let (delay_ns, read) = (timed.delay_ns(), timed.send(now));
+            timed.wait(now + delay_ns);
+            assert_eq!(timed.copies[read].len(), copies, "{name}, {hedge_bytes_max}");
+            assert_eq!(timed.delay_ns() == delay_ns, copies == 1, "{name}, {hedge_bytes_max}");
+        }
+    }
 }
 
 #[test]

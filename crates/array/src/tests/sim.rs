@@ -33,6 +33,7 @@ fn draw(seed: u64) -> Scenario {
         decision_ns: if chance.happens(0.3) { chance.below(5_000) } else { 0 },
         revoke_budget: budget(&mut chance),
         hedge_budget: budget(&mut chance),
+        hedge_bytes_max: if seed.is_multiple_of(3) { 16_384 } else { u32::MAX },
         clone_budget: budget(&mut chance),
         age_ns: 1 + chance.below(20_000_000),
         revokes_in_row_max: 1 + chance.below(100) as u32,
