@@ -71,6 +71,51 @@ fn table(folder: &Folder, kind: Kind, rows: &[[i64; 7]]) -> PathBuf {
     path
 }
 
+/// What is said of a table without rows in which this column has another type.
+fn refused_as(folder: &Folder, name: &str, column: &str) -> String {
+    let others = NAMES.iter().filter(|&&other| other != name).map(|other| format!("required int64 {other};"));
+    let schema = format!("message trace {{ {} {column} }}", others.collect::<String>());
+    let path = folder.path().join("empty.parquet");
+    let file = std::fs::File::create(&path).unwrap();
+    let schema = Arc::new(parse_message_type(&schema).unwrap());
+    SerializedFileWriter::new(file, schema, Arc::new(WriterProperties::builder().build())).unwrap().close().unwrap();
+    read(&path).unwrap_err().to_string()
+}
+
+#[test]
+fn a_column_that_is_nested_or_no_plain_integer_is_refused_with_its_name() {
+    let folder = Folder::new();
+    for name in NAMES {
+        for (column, found) in [
+            (format!("required group {name} {{ required int64 v; }}"), "a nested column"),
+            (format!("optional group {name} {{ optional group a {{ optional int64 b; }} }}"), "a nested column"),
+            (
+                format!("optional group {name} (list) {{ repeated group list {{ optional int64 element; }} }}"),
+                "a nested column",
+            ),
+            (format!("repeated int64 {name};"), "a nested column"),
+            (format!("required double {name};"), "DOUBLE"),
+            (format!("required binary {name} (string);"), "BYTE_ARRAY"),
+            (format!("required int64 {name} (decimal(9,2));"), "INT64 of Decimal"),
+            (format!("required int32 {name} (date);"), "INT32 of Date"),
+            (format!("required int32 {name} (time_millis);"), "INT32 of TIME_MILLIS"),
+            (format!("required int64 {name} (timestamp(micros,true));"), "INT64 of Timestamp"),
+            (format!("required int64 {name} (timestamp(nanos,false));"), "INT64 of Timestamp"),
+        ] {
+            let refused = refused_as(&folder, name, &column);
+            let wanted = [format!("column {name}: {found}"), "where a flat integer is expected".into()];
+            assert!(wanted.iter().all(|text| refused.contains(text)), "{column}: {refused}");
+        }
+        for column in [format!("optional int32 {name} (int_16);"), format!("optional boolean {name};")] {
+            let refused = refused_as(&folder, name, &column);
+            assert!(refused.contains("holds no I/O"), "{column}: {refused}");
+        }
+    }
+    // Columns of other names may be of any type.
+    let refused = refused_as(&folder, "", "optional group more { required double tenant; }");
+    assert!(refused.contains("holds no I/O"), "{refused}");
+}
+
 const GOOD: [i64; 7] = [5, 0, 4096, 512, 1, 90_000, 2];
 
 fn with(column: usize, value: i64) -> [i64; 7] {

@@ -2,7 +2,7 @@
 //! The canonical Parquet form (`spec/trace-record.md`), read row group by row group.
 //!
 //! Columns are found by name. Each may have 32-bit or 64-bit integers, so that tables of other tools with the right
-//! names and units can be read. A column of another type, a missing column, an invalid null and a negative value are
+//! names and units can be read. A column of another type, as of dates or decimal numbers, a nested or missing column, an invalid null and a negative value are
 //! errors that name the column.
 //!
 //! The Parquet library panics on some damaged files, because it trusts sizes and page kinds, and allocates what they
@@ -151,13 +151,13 @@ fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error>
     let mut places = [None; COLUMNS.len()];
     let mut signed = [false; COLUMNS.len()];
     for (index, column) in schema.columns().iter().enumerate() {
-        let Some(known) = COLUMNS.iter().position(|&c| c == column.path().string()) else { continue };
+        // A leaf of a nested column has the names of all its parents.
+        let root = column.path().parts().first();
+        let Some(known) = COLUMNS.iter().position(|&c| root.is_some_and(|root| c == root)) else { continue };
         if COLUMNS[known] == TENANT && !has_tenants {
             continue;
         }
-        let integral = matches!(column.physical_type(), Type::INT32 | Type::INT64 | Type::BOOLEAN);
-        if !integral || column.max_rep_level() > 0 || column.max_def_level() > 1 {
-            let found = column.physical_type();
+        if let Err(found) = columns::check(column) {
             return Err(wrong(format!("column {}: {found} where a flat integer is expected", COLUMNS[known])));
         }
         places[known] = Some(index);

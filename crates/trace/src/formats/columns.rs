@@ -2,13 +2,33 @@
 //! The values of the canonical form's columns: how they are widened, and the records that they make.
 
 use linnet_types::{IoRecord, Op};
-use parquet::basic::{ConvertedType, LogicalType};
+use parquet::basic::{ConvertedType, LogicalType, Type};
 use parquet::column::reader::ColumnReader;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::canonical::COLUMNS;
 use crate::error::Bad;
 use crate::text::check_latency;
+
+/// Refuses a column that is nested, or whose values are no plain integers, and says what it is. Dates, times and
+/// decimal numbers are stored as integers, but their units are not ours.
+pub(super) fn check(column: &ColumnDescriptor) -> Result<(), String> {
+    use ConvertedType::{INT_8, INT_16, INT_32, INT_64, NONE, UINT_8, UINT_16, UINT_32, UINT_64};
+    let physical = column.physical_type();
+    if column.path().parts().len() > 1 || column.max_rep_level() > 0 {
+        return Err("a nested column".into());
+    }
+    if !matches!(physical, Type::INT32 | Type::INT64 | Type::BOOLEAN) {
+        return Err(physical.to_string());
+    }
+    match (column.logical_type_ref(), column.converted_type()) {
+        // A column of nulls alone has the logical type Unknown.
+        (Some(LogicalType::Integer(_) | LogicalType::Unknown), _) => Ok(()),
+        (None, NONE | INT_8 | INT_16 | INT_32 | INT_64 | UINT_8 | UINT_16 | UINT_32 | UINT_64) => Ok(()),
+        (Some(logical), _) => Err(format!("{physical} of {logical:?}")),
+        (None, converted) => Err(format!("{physical} of {converted}")),
+    }
+}
 
 /// True if the values of a column are unsigned. They are signed where the file does not say otherwise.
 pub(super) fn is_unsigned(column: &ColumnDescriptor) -> bool {
