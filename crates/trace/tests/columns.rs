@@ -175,11 +175,21 @@ fn lenient_reading_leaves_out_rows() {
     let lenient = || Options { lenient: true, ..Options::default() };
     let trace = read_all(&path, lenient()).unwrap();
     assert_eq!(trace.records.iter().map(|r| r.arrive_ns).collect::<Vec<_>>(), [0, 4]);
-    assert_eq!((trace.skipped["malformed"], trace.skipped["absurd time"]), (70_002, 1));
+    let skipped = |reason: &str| trace.skipped[reason];
+    assert_eq!((skipped("malformed"), skipped("zero size"), skipped("absurd time")), (70_001, 1, 1));
     let out = folder.path().join("out.csv");
     let done = convert(std::slice::from_ref(&path), &out, Change::None, &mut |_| lenient(), &mut || true).unwrap();
-    assert_eq!((done.records, done.skipped["malformed"]), (2, 70_002));
+    assert_eq!((done.records, done.skipped["malformed"]), (2, 70_001));
     // It is asked whether to go on, although its first batch of rows has no record.
     let stop = Options { progress: Some(Box::new(|_| false)), ..lenient() };
     assert!(matches!(read_all(&path, stop), Err(Error::Stopped { .. })));
+}
+
+#[test]
+fn a_row_without_bytes_is_left_out_and_counted() {
+    let folder = Folder::new();
+    for kind in [Kind::Plain32, Kind::Unsigned64] {
+        let trace = read_all(&table(&folder, kind, &[with(3, 0), GOOD, with(3, 0)]), Options::default()).unwrap();
+        assert_eq!((trace.records.len(), &trace.skipped), (1, &[("zero size".to_string(), 2)].into()), "{kind:?}");
+    }
 }

@@ -276,7 +276,8 @@ impl Canonical {
         let batch = Batch { tables, signed: &self.signed };
         for (row, number) in (0..rows).zip(self.next_row..) {
             match batch.record(row) {
-                Ok(record) => self.rows.push((number, record)),
+                Ok(Some(record)) => self.rows.push((number, record)),
+                Ok(None) => self.out.skip("zero size"),
                 Err(_) if self.lenient => self.out.skip("malformed"),
                 Err(bad) => return Err(bad.place(&self.path, At::Row(number), FORMAT.name)),
             }

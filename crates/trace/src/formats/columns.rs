@@ -100,26 +100,27 @@ impl Batch<'_> {
         u32::try_from(value).map_err(|_| Bad::of(COLUMNS[column], value, "does not fit 32 bits"))
     }
 
-    /// The record of a row.
-    pub fn record(&self, row: usize) -> Result<IoRecord, Bad> {
+    /// The record of a row; `None` if its size is 0.
+    pub fn record(&self, row: usize) -> Result<Option<IoRecord>, Bad> {
         let op = match self.must(1, row)? {
             0 => Op::Read,
             1 => Op::Write,
             other => return Err(Bad::of("op", other, "is neither 0 (read) nor 1 (write)")),
         };
         let size = self.must(3, row)?;
-        let size_bytes = u32::try_from(size)
-            .ok()
-            .filter(|&s| s > 0)
-            .ok_or_else(|| Bad::of("size_bytes", size, "is not in 1..2^32"))?;
+        let size_bytes = u32::try_from(size).map_err(|_| Bad::of("size_bytes", size, "is not below 2^32"))?;
         let (device, tenant) = (self.number(4, row)?, self.number(6, row)?);
         let offset_bytes = self.must(2, row)?;
+        let arrive_ns = self.must(0, row)?;
+        let latency_ns = self.cell(5, row)?;
+        // As in the formats of text, a record without bytes is left out before its ranges are checked.
+        if size == 0 {
+            return Ok(None);
+        }
         if offset_bytes > i64::MAX as u64 - size {
             return Err(Bad::of("offset_bytes", offset_bytes, "lies beyond 8 EiB"));
         }
-        let arrive_ns = self.must(0, row)?;
-        let latency_ns = self.cell(5, row)?;
         check_latency(latency_ns)?;
-        Ok(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes, device, tenant, op })
+        Ok(Some(IoRecord { arrive_ns, latency_ns, offset_bytes, size_bytes, device, tenant, op }))
     }
 }
