@@ -229,7 +229,8 @@ impl PyTrace {
         let name = traces.iter().map(|trace| trace.name.as_str()).collect::<Vec<_>>().join("+");
         let mut skipped = BTreeMap::new();
         for (reason, count) in traces.iter().flat_map(|trace| &trace.skipped) {
-            *skipped.entry(reason.clone()).or_insert(0) += count;
+            let of_reason = skipped.entry(reason.clone()).or_insert(0u64);
+            *of_reason = of_reason.saturating_add(*count);
         }
         let records: Vec<Arc<Vec<IoRecord>>> = traces.iter().map(|trace| trace.records.clone()).collect();
         let slices: Vec<&[IoRecord]> = records.iter().map(|records| records.as_slice()).collect();

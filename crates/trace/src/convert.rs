@@ -8,6 +8,7 @@ use linnet_files::Links;
 use linnet_types::{IoRecord, Nanos};
 
 use crate::error::Error;
+use crate::format::count;
 use crate::memory;
 use crate::merge::{MergedTenants, raises_of};
 use crate::order::{By, Merged, Ordered};
@@ -164,16 +165,14 @@ fn write(
         if counts[index] == 0 {
             return Err(about.empty(&from[index]));
         }
-        for (reason, count) in about.skipped {
-            *done.skipped.entry(reason).or_insert(0) += count;
-        }
+        about.skipped.iter().for_each(|(reason, records)| count(&mut done.skipped, reason, *records));
         done.formats.push(about.format);
         done.warnings.extend(about.warnings.into_iter().map(|text| (index, text)));
     }
     let source_format = if let Change::Merge(_) = change { "linnet" } else { done.formats[0] };
     let lost = writer.lost();
     writer.finish(&Metadata { source_format: source_format.to_string(), skipped: done.skipped.clone() })?;
-    done.skipped.extend(lost.into_iter().map(|(reason, records)| (reason.to_string(), records)));
+    lost.into_iter().for_each(|(reason, records)| count(&mut done.skipped, reason, records));
     Ok(done)
 }
 

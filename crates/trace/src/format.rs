@@ -21,6 +21,12 @@ pub(crate) struct Report {
     pub reordered: u64,
 }
 
+/// Adds to the count of a reason. A file may bring counts of its own, of any size.
+pub(crate) fn count(skipped: &mut BTreeMap<String, u64>, reason: &str, more: u64) {
+    let of_reason = skipped.entry(reason.to_string()).or_default();
+    *of_reason = of_reason.saturating_add(more);
+}
+
 /// A stream of records in the order of the file, with the times of the file.
 pub(crate) trait Source: Send {
     /// The next record; `None` at the end.

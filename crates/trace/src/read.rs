@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use linnet_types::{IoRecord, Nanos};
 
 use crate::error::{Bad, Error};
-use crate::format::{Format, Opening, Source, detect_input, format_named};
+use crate::format::{Format, Opening, Source, count, detect_input, format_named};
 use crate::formats::blktrace;
 use crate::input::Input;
 use crate::teller::{Callback, Teller};
@@ -134,10 +134,10 @@ impl Records {
     pub fn skipped(&self) -> BTreeMap<String, u64> {
         let mut skipped = self.source.report().skipped;
         if self.far > 0 {
-            skipped.insert("absurd time".into(), self.far);
+            count(&mut skipped, "absurd time", self.far);
         }
         if self.others > 0 {
-            skipped.insert("another device".into(), self.others);
+            count(&mut skipped, "another device", self.others);
         }
         skipped
     }

@@ -51,7 +51,7 @@ impl Out {
 
     pub fn skip_many(&mut self, reason: &'static str, count: u64) {
         match self.skipped.iter_mut().find(|(known, _)| *known == reason) {
-            Some((_, n)) => *n += count,
+            Some((_, n)) => *n = n.saturating_add(count),
             None => self.skipped.push((reason, count)),
         }
     }

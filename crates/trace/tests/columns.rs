@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::common::{Folder, io};
-use linnet_trace::{Change, Error, Options, convert, read_all};
+use linnet_trace::{Change, Error, MergedTenants, Options, convert, read_all};
 use linnet_types::{IoRecord, Op};
 use parquet::data_type::{Int32Type, Int64Type};
+use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
@@ -48,6 +49,11 @@ impl Kind {
 
 /// A table of these rows, whose columns are all of one kind; an unsigned value is its bits.
 fn table(folder: &Folder, kind: Kind, rows: &[[i64; 7]]) -> PathBuf {
+    counted_table(folder, kind, rows, &[])
+}
+
+/// The same, with counts of what was left out when the file was written.
+fn counted_table(folder: &Folder, kind: Kind, rows: &[[i64; 7]], skipped: &[(&str, u64)]) -> PathBuf {
     let path = folder.path().join("t.parquet");
     let (physical, logical) = kind.text();
     let columns: String = NAMES.iter().map(|name| format!("required {physical} {name}{logical};")).collect();
@@ -67,6 +73,10 @@ fn table(folder: &Folder, kind: Kind, rows: &[[i64; 7]]) -> PathBuf {
         column.close().unwrap();
     }
     group.close().unwrap();
+    for (reason, count) in skipped {
+        let key = format!("linnet.trace.skipped.{reason}");
+        writer.append_key_value_metadata(KeyValue::new(key, count.to_string()));
+    }
     writer.close().unwrap();
     path
 }
@@ -192,4 +202,31 @@ fn a_row_without_bytes_is_left_out_and_counted() {
         let trace = read_all(&table(&folder, kind, &[with(3, 0), GOOD, with(3, 0)]), Options::default()).unwrap();
         assert_eq!((trace.records.len(), &trace.skipped), (1, &[("zero size".to_string(), 2)].into()), "{kind:?}");
     }
+}
+
+#[test]
+fn counts_of_what_was_left_out_add_up_and_never_wrap() {
+    let folder = Folder::new();
+    for (reason, row, device) in [
+        ("zero size", with(3, 0), None),
+        ("malformed", with(1, 2), None),
+        ("absurd time", with(0, 1 << 60), None),
+        ("another device", with(4, 9), Some(1)),
+    ] {
+        for (before, after, twice) in [(41, 42, 84), (u64::MAX, u64::MAX, u64::MAX)] {
+            let path = counted_table(&folder, Kind::Plain64, &[GOOD, row], &[(reason, before)]);
+            let options = || Options { lenient: true, device, ..Options::default() };
+            assert_eq!(read_all(&path, options()).unwrap().skipped, [(reason.to_string(), after)].into());
+            let merge = Change::Merge(MergedTenants::OneEach);
+            let out = folder.path().join("out.csv");
+            let done = convert(&[path.clone(), path], &out, merge, &mut |_| options(), &mut || true).unwrap();
+            assert_eq!(done.skipped, [(reason.to_string(), twice)].into());
+        }
+    }
+    // What the written form cannot hold is counted with what an earlier one could not.
+    let lost = ("latency_ns not held by iolog", 5);
+    let path = counted_table(&folder, Kind::Plain64, &[GOOD], &[lost]);
+    let out = folder.path().join("out.iolog");
+    let done = convert(&[path], &out, Change::None, &mut |_| Options::default(), &mut || true).unwrap();
+    assert_eq!(done.skipped[lost.0], 6);
 }

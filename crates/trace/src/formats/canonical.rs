@@ -21,7 +21,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use crate::error::{At, Error};
-use crate::format::{Fit, Format, Head, Opening, Report, Source};
+use crate::format::{Fit, Format, Head, Opening, Report, Source, count};
 use crate::formats::columns::{self, Batch};
 use crate::formats::pages;
 use crate::input::Input;
@@ -312,7 +312,7 @@ impl Source for Canonical {
     fn report(&self) -> Report {
         let mut report = self.out.report();
         for (reason, n) in &self.counted {
-            *report.skipped.entry(reason.clone()).or_default() += n;
+            count(&mut report.skipped, reason, *n);
         }
         report
     }
