@@ -108,7 +108,7 @@ pub fn built_in(folder: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
         text("fio-iolog", "fio version 2 iolog\n/dev/a open\n/dev/a wait 250 0\n/dev/a read 0 4096\n"),
         text(
             "linnet-ftrace",
-            "# tracer: nop\nCPU:2 [LOST 7 EVENTS]\n fio-812 [001] d.h1. 12.5: linnet_io: dev=253:0 id=1f replica=1 leg=7:1 op=read offset=4096 size=8192 arrived_ns=1000 latency_ns=84000 error=0 arrive=1 end=2 probe=0 tracked=1\n fio-812 [001] d.h1. 12.6: linnet_io: dev=253:0 id=20 replica=0 op=write offset=0 size=512 arrived_ns=1500 latency_ns=9000 error=-5 arrive=3\n sshd-1 [000] ..... 12.7: block_rq_issue: 8,0 W 4096\n",
+            "# tracer: nop\nCPU:2 [LOST 7 EVENTS]\nCPU:3 [LOST EVENTS]\n fio-812 [001] d.h1. 12.5: linnet_io: dev=253:0 id=1f replica=1 leg=7:1 op=read offset=4096 size=8192 arrived_ns=1000 latency_ns=84000 error=0 arrive=1 end=2 probe=0 tracked=1\n fio-812 [001] d.h1. 12.6: linnet_io: dev=253:0 id=20 replica=0 op=write offset=0 size=512 arrived_ns=1500 latency_ns=9000 error=-5 arrive=3\n sshd-1 [000] ..... 12.7: block_rq_issue: 8,0 W 4096\n",
         ),
         text("workload-csv", "t_ns,op,lba_512,sectors,latency_ns\n5,R,2,8,69802\n9,W,0,16,\n"),
         ("workload-csv".to_string(), [gzip(b"t_ns,op,lba_512,sectors\n"), gzip(b"5,R,2,8\n")].concat()),

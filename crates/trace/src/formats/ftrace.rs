@@ -18,13 +18,17 @@ pub(crate) const FORMAT: Format = Format {
     about: "text of tracefs with events linnet:linnet_io of the device-mapper target",
     has_latency: true,
     fit,
-    open: text_source!("linnet-ftrace", Ftrace),
+    open: text_source!("linnet-ftrace", Ftrace::default()),
 };
 
 /// Replica numbers that can be combined with a minor number; the target has at most 8 replicas.
 const REPLICAS: u64 = 16;
 
-struct Ftrace;
+#[derive(Default)]
+struct Ftrace {
+    /// Places where the kernel lost events and did not say how many.
+    uncounted: u64,
+}
 
 /// The part of a line after the name of our event.
 fn event(line: &[u8]) -> Option<&[u8]> {
@@ -34,12 +38,17 @@ fn event(line: &[u8]) -> Option<&[u8]> {
     Some(&line[at + NAME.len()..])
 }
 
-/// Returns N from a line `CPU:2 [LOST N EVENTS]`.
-fn lost(line: &[u8]) -> Option<u64> {
+/// Returns N from a line `CPU:2 [LOST N EVENTS]`; `Some(None)` from `CPU:2 [LOST EVENTS]`, which the kernel writes where
+/// it does not know how many.
+fn lost(line: &[u8]) -> Option<Option<u64>> {
     let rest = line.strip_prefix(b"CPU:")?;
     let at = rest.windows(6).position(|w| w == b"[LOST ")?;
-    let end = rest[at + 6..].iter().position(|&b| b == b' ')?;
-    integer(&rest[at + 6..at + 6 + end])
+    let count = &rest[at + 6..];
+    if count.starts_with(b"EVENTS]") {
+        return Some(None);
+    }
+    let end = count.iter().position(|&b| b == b' ')?;
+    integer(&count[..end]).map(Some)
 }
 
 impl LineFormat for Ftrace {
@@ -48,7 +57,8 @@ impl LineFormat for Ftrace {
             return Ok(());
         }
         if let Some(count) = lost(line) {
-            out.skip_many("lost events", count);
+            self.uncounted += u64::from(count.is_none());
+            out.skip_many("lost events", count.unwrap_or(1));
             return Ok(());
         }
         let Some(words) = event(line) else {
@@ -81,6 +91,14 @@ impl LineFormat for Ftrace {
             latency = None;
         }
         out.record(whole(arrived, "arrived_ns")?, latency, op, whole(offset, "offset")?, whole(size, "size")?, device)
+    }
+
+    fn end(&mut self, out: &mut Out) {
+        if self.uncounted > 0 {
+            let places = self.uncounted;
+            out.warnings
+                .push(format!("lost events: the kernel did not say how many {places} times; each counts as one"));
+        }
     }
 }
 
