@@ -72,6 +72,10 @@ fn sections<'a>(path: &'a Path, text: &str) -> Result<Vec<Job<'a>>, Error> {
             }
             continue;
         }
+        let is_end = |c: char| c == '=' || c.is_whitespace();
+        if line.strip_prefix("include").is_some_and(|file| file.starts_with(is_end)) {
+            return Err(refuse(path, place(), format!("`{line}` is not supported; put the options of that file here")));
+        }
         let (key, value) = line.split_once('=').unwrap_or((line, "1"));
         let options = match jobs.last_mut() {
             _ if in_global => {
@@ -91,6 +95,8 @@ fn sections<'a>(path: &'a Path, text: &str) -> Result<Vec<Job<'a>>, Error> {
 fn alias(key: &str) -> &str {
     match key {
         "blocksize" => "bs",
+        "blocksize_range" => "bsrange",
+        "blocksize_unaligned" => "bs_unaligned",
         "readwrite" => "rw",
         "ba" => "blockalign",
         "startdelay_ms" => "startdelay",
@@ -134,13 +140,19 @@ impl Job<'_> {
             ("read_iolog", "replays a trace; profile that trace instead"),
             ("rate_process", "is not supported"),
             ("flow", "is not supported"),
+            ("bs_unaligned", "is not supported; sizes are multiples of the smallest one"),
+            ("bs_is_seq_rand", "is not supported; give the sizes of reads and of writes"),
         ] {
-            if self.text(key).is_some() {
+            // An option that is set to 0 is off.
+            if self.text(key).is_some_and(|value| value != "0") {
                 return Err(self.refuse(key, problem));
             }
         }
         let (mix, sequential, skip) = self.kind()?;
         let clones = self.number("numjobs", 1.0, Unit::Count)?;
+        if clones < 1.0 {
+            return Err(self.refuse("numjobs", format!("{clones} is less than one job")));
+        }
         let sizes = self.sizes()?;
         let rates = self.rates(mix, &sizes)?;
         let duty = self.duty()?;

@@ -101,10 +101,24 @@ fn what_declares_no_load_is_refused_with_its_place() {
         ("[a]\nrw=rw\nrwmixread=150\nrate_iops=1\n", vec!["rwmixread", "100 percent"]),
         ("[a]\nthinktime=1s\nrate_iops=1\n", vec!["thinktime", "thinktime_iotime"]),
         ("[a]\nbsrange=8k-4k\nrate_iops=1\n", vec!["bsrange", "8k-4k"]),
+        ("[a]\nblocksize_range=8k-4k\nrate_iops=1\n", vec!["bsrange", "8k-4k"]),
+        ("[a]\nrate_iops=1\ninclude more.fio\n", vec!["line 3", "`include more.fio` is not supported"]),
+        ("include=more.fio\n[a]\nrate_iops=1\n", vec!["line 1", "`include=more.fio` is not supported"]),
+        ("[a]\nbs_is_seq_rand=1\nrate_iops=1\n", vec!["[a] bs_is_seq_rand", "not supported"]),
+        ("[a]\nbs_unaligned\nbsrange=1k-8k\nrate_iops=1\n", vec!["[a] bs_unaligned", "not supported"]),
+        ("[a]\nblocksize_unaligned=1\nrate_iops=1\n", vec!["[a] bs_unaligned", "not supported"]),
+        ("[a]\nnumjobs=0\nrate_iops=1\n", vec!["[a] numjobs", "0 is less than one job"]),
     ] {
         let told = refused(text);
         assert!(words.iter().all(|word| told.contains(word)), "{text:?}: {told}");
     }
+}
+
+#[test]
+fn an_option_that_is_off_and_a_name_like_another_are_no_reason_to_refuse() {
+    let load = jobs("[a]\nrate_iops=10\n");
+    let off = jobs("[a]\nrate_iops=10\nbs_is_seq_rand=0\nbs_unaligned=0\nflow=0\nincluded=1\nnumjobs=1\n");
+    assert_eq!(off, load);
 }
 
 #[test]
