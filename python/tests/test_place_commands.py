@@ -109,8 +109,12 @@ def test_an_id_that_http_cannot_say_is_refused(tmp_path: Path, command: str, nam
     ("features", "more", "said"),
     [
         (READS | {"read_aligned_rate_mean": 1e308}, (), "read_aligned_rate_mean: Input should be less than"),
-        (READS | {"write_random_ratio": 7}, (), "write_random_ratio: Input should be less than or equal to 1"),
-        ({"read_aligned_bandwidth_mean": 1e6}, (), "read_aligned_rate_mean: zero or absent"),
+        (READS | {"write_random_ratio": 7}, (), "write_random_ratio is 7: a ratio is at most 1"),
+        (
+            {"read_aligned_bandwidth_mean": 1e6},
+            (),
+            "read_aligned_bandwidth_mean is 1000000: the group has a rate_mean of 0",
+        ),
         ({"write_unaligned_rate_mean": 10}, (), "write_unaligned_size_bytes_mean: zero or absent"),
         ({}, PROMISE, "no rate_mean is above 0"),
         (READS, ("--capacity-bytes", 10**19), "--capacity-bytes"),

@@ -14,7 +14,7 @@ from linnet.place.profile_file import read_drive, read_profile
 from linnet.place.profiles import from_file
 from linnet.place.words import FEATURES
 
-PROFILE = {"name": "db", "features": dict.fromkeys(FEATURES[:6], 12.5)}
+PROFILE = {"name": "db", "features": dict.fromkeys(FEATURES[:6], 0.5)}
 DRIVE = {"name": "a", "model": "nvme", "sheet": {"rnd_read_iops": 5e5, "rnd_write_iops": 9e4, "read_latency_us": 80.0}}
 JOB = (
     "[global]\nbs=4k\niodepth=16\n[db]\nrw=randrw\nrwmixread=75\nrate_iops=750,1000\n[log]\nrw=write\nbs=6k\nrate=6m\n"

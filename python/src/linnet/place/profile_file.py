@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from linnet._native import TenantError, TenantProfile
 from linnet.files import read_bounded
 from linnet.place.words import FEATURES, Drive, Profile
 
@@ -18,13 +19,19 @@ MOST_BYTES = 1 << 20
 def read_profile(path: Path) -> Profile:
     """A profile: ``{"name": ..., "features": {...}}``, or a list of one, as ``linnet place profile`` prints.
 
-    Keys that are not named here are ignored. Raises ValueError, and OSError for a file that cannot be read or is long.
+    Keys that are not named here are ignored. Raises ValueError for what spec/profile.md refuses, and OSError for a file
+    that cannot be read or is long.
     """
     found = _object(path)
     features = found.get("features")
     if not isinstance(features, dict):
         raise ValueError(f"{path}: features: an object of numbers by the names of spec/profile.md is missing")
-    return Profile(str(found.get("name", path.stem)), _numbers(path, "features", features, FEATURES))
+    numbers = _numbers(path, "features", features, FEATURES)
+    try:
+        TenantProfile.from_features([numbers.get(name, 0.0) for name in FEATURES])
+    except TenantError as error:
+        raise ValueError(f"{path}: {error}") from error
+    return Profile(str(found.get("name", path.stem)), numbers)
 
 
 def read_drive(path: Path) -> Drive:
@@ -54,9 +61,15 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def _numbers(path: Path, where: str, found: dict[str, Any], known: tuple[str, ...] | None) -> dict[str, float]:
+    numbers = {}
     for name, value in found.items():
         if known is not None and name not in known:
             raise ValueError(f"{path}: {where}.{name}: unknown; spec/profile.md lists the features")
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise ValueError(f"{path}: {where}.{name}: {value!r} is not a number of 0 or more")
-    return {name: float(value) for name, value in found.items()}
+        try:
+            number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
+        except OverflowError:
+            number = math.inf
+        if not 0 <= number < math.inf:
+            raise ValueError(f"{path}: {where}.{name}: {value!r:.60} is not a number of 0 or more that 64 bits hold")
+        numbers[name] = number
+    return numbers
