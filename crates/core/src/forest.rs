@@ -3,7 +3,7 @@
 //! reads and evaluates.
 
 use crate::memory::Memory;
-use crate::{Error, ffi};
+use crate::{Error, crc32c, ffi};
 
 /// Schema of a tenant's profile and the aggregate of its neighbours.
 pub const SCHEMA_PLACE1: u16 = ffi::SCHEMA_PLACE1;
@@ -147,9 +147,7 @@ impl Forest {
         trees.iter().for_each(|tree| tree.values.iter().for_each(|number| file.extend(number.to_le_bytes())));
         let Ok(size) = u32::try_from(file.len() + 4) else { return refuse("the file would exceed 4 GiB".into()) };
         file[16..20].copy_from_slice(&size.to_le_bytes());
-        // SAFETY: reads `len` bytes.
-        let checksum = unsafe { ffi::linnet_crc32c(file.as_ptr(), file.len()) };
-        file.extend(checksum.to_le_bytes());
+        file.extend(crc32c(&file).to_le_bytes());
         Forest::read(file).or_else(|error| refuse(error.to_string()))
     }
 

@@ -2,7 +2,7 @@
 //! The model of one knob, and its file (`spec/model-file.md`, kind 2), which `core/knob.c` reads.
 
 use crate::normaliser::KNOB_INPUTS_MAX;
-use crate::{Activation, DecisionTree, Error, Moments, Normaliser, SmallNetwork, TreeNode, ffi};
+use crate::{Activation, DecisionTree, Error, Moments, Normaliser, SmallNetwork, TreeNode, crc32c, ffi};
 
 /// Schema of the features of a readahead tuner.
 pub const SCHEMA_READAHEAD1: u16 = 3;
@@ -132,9 +132,7 @@ impl Knob {
         }
         let size = (file.len() + 4) as u32;
         file[16..20].copy_from_slice(&size.to_le_bytes());
-        // SAFETY: reads `len` bytes.
-        let checksum = unsafe { ffi::linnet_crc32c(file.as_ptr(), file.len()) };
-        file.extend(checksum.to_le_bytes());
+        file.extend(crc32c(&file).to_le_bytes());
         // A model that the reader would refuse is not written: the reader checks schema, number of values and finite
         // weights.
         match Knob::from_bytes(&file) {

@@ -42,7 +42,7 @@ pub use heimdall::{HEIMDALL_FEATURES, HEIMDALL_INPUTS, Heimdall, HeimdallScale, 
 pub use incremental::{IncrementalNetwork, Precompute};
 pub use inflight::{BUCKET_MAX, INFLIGHT_FEATURES, InflightTracker, Place, Schema, bucket};
 pub use knob::{Knob, SCHEMA_NFS1, SCHEMA_PRIVATE, SCHEMA_READAHEAD1, Unit};
-pub use model::Model;
+pub use model::{Model, crc32c};
 pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Width};
 pub use normaliser::{KNOB_INPUTS_MAX, Moments, Normaliser, Z_MAX};
 pub use predictions::*;

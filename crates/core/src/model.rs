@@ -15,6 +15,12 @@ const PERCENTILE_UNITS: f64 = 1e4;
 /// Units of a share in the file: millionths.
 const SHARE_UNITS: f64 = 1e6;
 
+/// CRC-32C, the checksum of model files (`spec/model-file.md`).
+pub fn crc32c(bytes: &[u8]) -> u32 {
+    // SAFETY: reads `len` bytes.
+    unsafe { ffi::linnet_crc32c(bytes.as_ptr(), bytes.len()) }
+}
+
 /// An admission model of one device: a network, trees, or both. The policy says which of them decides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
@@ -85,9 +91,7 @@ impl Model {
         // Eight layers of 4096 x 4096 x 8 bytes are 2^30 and a little: the size fits.
         let size = (file.len() + 4) as u32;
         file[16..20].copy_from_slice(&size.to_le_bytes());
-        // SAFETY: reads `len` bytes.
-        let checksum = unsafe { ffi::linnet_crc32c(file.as_ptr(), file.len()) };
-        file.extend(checksum.to_le_bytes());
+        file.extend(crc32c(&file).to_le_bytes());
         Ok(file)
     }
 

@@ -54,7 +54,7 @@ mod _native {
         evaluate, fit, inflection_point, inflight_rows, training_latencies, training_rows, without_rows,
     };
     #[pymodule_export]
-    use crate::model::PyModel;
+    use crate::model::{PyModel, crc32c};
     #[pymodule_export]
     use crate::network::PyNetwork;
     #[pymodule_export]

@@ -14,6 +14,12 @@ use crate::errors;
 use crate::network::PyNetwork;
 use crate::numbers::unmasked;
 
+/// CRC-32C, the checksum of model files (spec/model-file.md).
+#[pyfunction]
+pub fn crc32c(py: Python<'_>, data: &[u8]) -> u32 {
+    py.detach(|| linnet_core::crc32c(data))
+}
+
 /// A fitted model, which `linnet fit` writes and policies use. Immutable. Holds a network, for `linnos`, or trees, for
 /// `linnet-best`, or both.
 #[pyclass(name = "Model", module = "linnet", frozen)]

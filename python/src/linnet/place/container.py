@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from linnet._native import crc32c
+
 MAGIC = b"\x89LNT\r\n\x1a\n"
 VERSION = 2
 KIND = 4
@@ -17,29 +19,6 @@ FIXED = struct.Struct("<8sHHIIII")
 MOST_BYTES = 64 << 20
 MOST_ROWS = 1 << 16
 MOST_COLUMNS = 256
-POLYNOMIAL = 0x82F63B78
-"""Of CRC-32C, reflected."""
-
-
-def _table() -> list[int]:
-    table = []
-    for byte in range(256):
-        value = byte
-        for _ in range(8):
-            value = value >> 1 ^ (POLYNOMIAL if value & 1 else 0)
-        table.append(value)
-    return table
-
-
-_TABLE = _table()
-
-
-def crc32c(data: bytes) -> int:
-    """CRC-32C, as in spec/model-file.md."""
-    value = 0xFFFFFFFF
-    for byte in data:
-        value = value >> 8 ^ _TABLE[(value ^ byte) & 0xFF]
-    return value ^ 0xFFFFFFFF
 
 
 def pack(head: dict[str, Any], columns: np.ndarray[Any, np.dtype[np.float64]]) -> bytes:
