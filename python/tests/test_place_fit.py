@@ -18,7 +18,7 @@ from linnet.place.cache import Cache
 from linnet.place.check import Checker
 from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.confidence import CONFIDENCES, parts
-from linnet.place.fitted import MOST_FACTOR, PlacementModel, read_model, read_share, to_bytes
+from linnet.place.fitted import MOST_FACTOR, PlacementModel, from_bytes, read_model, read_share, to_bytes
 from linnet.place.fitting import fit_model, model_file
 from linnet.place.judge import LEVELS, Question
 from linnet.place.models.open_loop import OpenLoop
@@ -467,8 +467,22 @@ def test_latencies_that_never_change_are_known_to_half_a_step(tmp_path: Path) ->
         (lambda head, columns: head.update(own_pages=7), "head lacks or misuses"),
         (lambda head, columns: columns.__setitem__((0, 0), 99.0), "a drive that the head lacks"),
         (lambda head, columns: columns.__setitem__((2, 0), -5.0), "a load is negative"),
+        (lambda head, columns: columns.__setitem__((0, 0), 1e300), "a drive that the head lacks"),
+        (lambda head, columns: columns.__setitem__((0, 0), 0.5), "a drive that the head lacks"),
+        (lambda head, columns: columns.__setitem__((4, 0), 0.0), "rnd_read_iops: a figure .* neither above 0 nor -1"),
+        (lambda head, columns: columns.__setitem__((5, 0), -7.0), "rnd_write_iops: a figure"),
+        (lambda head, columns: head["drives"][0].update(name=5), "drives: a name and a model are texts"),
+        (lambda head, columns: head["drives"][0].update(model=None), "drives: a name and a model are texts"),
+        (lambda head, columns: head["targets"][2].update(hyperparameters=["0"] * 8), "a number is out of range"),
+        (lambda head, columns: head["targets"][2].update(hyperparameters=[True] * 8), "a number is out of range"),
+        (lambda head, columns: head["targets"][2].update(hyperparameters=7), "head lacks or misuses"),
+        (lambda head, columns: head["targets"][2].update(centre=51), "a number is out of range"),
+        (lambda head, columns: head["targets"][2].update(centre=10**400), "a number is out of range"),
+        (lambda head, columns: head.update(read_share=10**400), "read_share 10+ is out of range"),
+        (lambda head, columns: head.update(read_share=None), "read_share None is out of range"),
     ],
 )
+@pytest.mark.filterwarnings("error")
 def test_a_file_that_is_whole_and_wrong_is_refused(model: PlacementModel, tmp_path: Path, change, message) -> None:
     head, columns = container.unpack(to_bytes(model))
     change(head, columns)
@@ -476,6 +490,57 @@ def test_a_file_that_is_whole_and_wrong_is_refused(model: PlacementModel, tmp_pa
     path.write_bytes(container.pack(head, columns))
     with pytest.raises(ValueError, match=message):
         read_model(path)
+
+
+def with_head(file: bytes, head: bytes) -> bytes:
+    """A file with other bytes of its head."""
+    *_, old, _, rows, count = container.FIXED.unpack_from(file)
+    columns = file[container.FIXED.size + old : -4]
+    size = container.FIXED.size + len(head) + len(columns) + 4
+    body = container.FIXED.pack(container.MAGIC, container.VERSION, container.KIND, len(head), size, rows, count)
+    body += head + columns
+    return body + struct.pack("<I", container.crc32c(body))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.encode("utf-16"), "head is not JSON"),
+        (lambda text: b"\xef\xbb\xbf" + text.encode(), "head is not JSON"),
+        (lambda text: text.replace('"known_parts":[0.', '"known_parts":[NaN,0.').encode(), "NaN is no number of JSON"),
+        (lambda text: text.replace('"read_share":', '"read_share":Infinity,"x":').encode(), "Infinity is no number"),
+        (lambda text: text.replace('"read_share":', '"read_share":1e999,"x":').encode(), "read_share inf is out of"),
+    ],
+)
+def test_a_head_that_is_not_json_is_refused(model: PlacementModel, change, message) -> None:
+    file = to_bytes(model)
+    text = json.dumps(container.unpack(file)[0], sort_keys=True, separators=(",", ":"))
+    assert with_head(file, text.encode()) == file
+    changed = change(text)
+    assert changed != text.encode()
+    with pytest.raises(ValueError, match=message):
+        from_bytes(with_head(file, changed))
+
+
+def test_numbers_of_the_head_may_be_whole(model: PlacementModel) -> None:
+    head, columns = container.unpack(to_bytes(model))
+    for target in head["targets"]:
+        target |= {"centre": 5, "known_factor": 2, "new_factor": 3, "hyperparameters": [0] * 8}
+    head["read_share"] = 1
+    found, wanted = (
+        from_bytes(container.pack(one, columns)).predict([model.drives["a0"]], [VICTIM], [[]])
+        for one in (head, json.loads(json.dumps(head), parse_int=float))
+    )
+    assert found == wanted
+
+
+def test_a_sheet_without_a_figure_is_written_as_such(model: PlacementModel) -> None:
+    known = model.latency.known
+    sheet = {name: np.where(known.labels["drive"] == "a0", 0.0, values) for name, values in known.inputs.items()}
+    latency = OpenLoop(model.latency)
+    latency.known = replace(known, inputs={**known.inputs, "rnd_read_iops": sheet["rnd_read_iops"]})
+    again = from_bytes(to_bytes(replace(model, latency=latency)))
+    assert math.isnan(again.drives["a0"].sheet["rnd_read_iops"])
 
 
 def test_lengths_are_checked_before_they_are_trusted() -> None:

@@ -31,6 +31,10 @@ def pack(head: dict[str, Any], columns: np.ndarray[Any, np.dtype[np.float64]]) -
     return body + struct.pack("<I", crc32c(body))
 
 
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is no number of JSON")
+
+
 def unpack(data: bytes) -> tuple[dict[str, Any], np.ndarray[Any, np.dtype[np.float64]]]:
     """Head and columns of a file. Raises ValueError, which says what is wrong, and at which offset."""
     if len(data) >= len(MAGIC) and data[: len(MAGIC)] != MAGIC:
@@ -52,7 +56,7 @@ def unpack(data: bytes) -> tuple[dict[str, Any], np.ndarray[Any, np.dtype[np.flo
         raise ValueError(f"checksum does not match (offset {size - 4}); the file is damaged")
     start = FIXED.size + head_bytes
     try:
-        head = json.loads(data[FIXED.size : start])
+        head = json.loads(data[FIXED.size : start].decode(), parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"its head is not JSON (offset {FIXED.size}): {error}") from error
     if not isinstance(head, dict):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,9 @@ from linnet.place.models.open_loop import KERNEL, OpenLoop, capacities, coordina
 from linnet.place.observations import PAGE, Floats, Observations
 from linnet.place.words import OPS, Drive, Prediction, Profile
 
-COLUMNS = ("all_read_pages", "all_write_pages", "achieved_write_pages", "rnd_read_iops", "rnd_write_iops")
+FIGURES = ("rnd_read_iops", "rnd_write_iops")
+"""Figures of a data sheet."""
+COLUMNS = ("all_read_pages", "all_write_pages", "achieved_write_pages", *FIGURES)
 """Columns of the file before the outcomes: loads and rates in pages of 4 KiB per second."""
 NO_FIGURE = -1.0
 """Stands in the file for a figure that a data sheet lacks."""
@@ -73,7 +76,7 @@ class PlacementModel:
         known = self.latency.known
         found: dict[str, Drive] = {}
         for i, name in enumerate(map(str, known.labels["drive"])):
-            sheet = {figure: float(known.inputs[figure][i]) for figure in ("rnd_read_iops", "rnd_write_iops")}
+            sheet = {figure: float(known.inputs[figure][i]) for figure in FIGURES}
             found.setdefault(name, Drive(name, str(known.labels["model"][i]), sheet))
         return found
 
@@ -154,7 +157,7 @@ class PlacementModel:
         if self.knows(drive):
             drive = self._measured[drive.name]
             name = drive.name
-        reads, writes = (float(drive.sheet.get(figure, math.nan)) for figure in ("rnd_read_iops", "rnd_write_iops"))
+        reads, writes = (float(drive.sheet.get(figure, math.nan)) for figure in FIGURES)
         key = (name, drive.model, str(reads), str(writes))
         if key not in self._curves:
             self._curves[key] = Curve(self.latency, _row_of(name, drive))
@@ -254,7 +257,7 @@ def own_pages(known: Observations) -> tuple[float, float]:
 
 def _row_of(name: str, drive: Drive) -> Observations:
     """A drive as one row without a load."""
-    sheet = {figure: np.array([drive.sheet.get(figure, math.nan)]) for figure in ("rnd_read_iops", "rnd_write_iops")}
+    sheet = {figure: np.array([drive.sheet.get(figure, math.nan)]) for figure in FIGURES}
     labels = {"drive": np.array([name], dtype=object), "model": np.array([drive.model], dtype=object)}
     return Observations("ssdiq", TARGETS, np.full((1, len(TARGETS)), math.nan), sheet, labels)
 
@@ -272,7 +275,7 @@ def assembled(
             KERNEL,
             np.array(target["hyperparameters"], float),
             target["roughness"],
-            target["centre"],
+            float(target["centre"]),
             points,
             known.outcomes[:, t],
             latency.noise,
@@ -280,7 +283,7 @@ def assembled(
         for t, target in enumerate(targets)
     ]
     known_factor, new_factor = (
-        np.array([target[name] for target in targets]) for name in ("known_factor", "new_factor")
+        np.array([target[name] for target in targets], float) for name in ("known_factor", "new_factor")
     )
     if not all(name in target for target in targets for name in PARTS):
         return PlacementModel(latency, known_factor, new_factor, read_share=share, own_pages=pages)
@@ -296,7 +299,8 @@ def to_bytes(model: PlacementModel) -> bytes:
     inputs = {**known.inputs, "achieved_write_pages": known.achieved["write_pages"]}
     columns = [
         np.array([float(index[str(name)]) for name in known.labels["drive"]]),
-        *(np.nan_to_num(inputs[name], nan=NO_FIGURE) for name in COLUMNS),
+        *(np.nan_to_num(inputs[name], nan=NO_FIGURE) for name in COLUMNS if name not in FIGURES),
+        *(np.where(inputs[name] > 0, np.nan_to_num(inputs[name]), NO_FIGURE) for name in FIGURES),
         *known.outcomes.T,
     ]
     head: dict[str, Any] = {
@@ -340,6 +344,10 @@ def from_bytes(data: bytes) -> PlacementModel:
         raise ValueError(f"its head lacks or misuses a field: {error}") from None
 
 
+def _is_number(value: object, least: float, most: float) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+
+
 def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
     if head["form"] != "open-loop-1":
         raise ValueError(f"form {head['form']!r} is not known; this reader knows open-loop-1")
@@ -347,15 +355,29 @@ def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
         raise ValueError("targets: not those of this version, in their order")
     if len(columns) != 1 + len(COLUMNS) + len(TARGETS) or not columns.shape[1]:
         raise ValueError(f"{len(columns)} columns of {columns.shape[1]} rows do not fit the targets")
-    index = columns[0].astype(int)
-    if np.any(index != columns[0]) or index.min() < 0 or index.max() >= len(head["drives"]):
+    known = _known(head["drives"], columns)
+    for target in head["targets"]:
+        _check(target)
+    return assembled(known, head["targets"], *_measured_limits(head))
+
+
+def _known(drives: Sequence[dict[str, Any]], columns: Floats) -> Observations:
+    """The loads of a file, on the drives that its head has."""
+    names = [(drive["name"], drive["model"]) for drive in drives]
+    if not all(isinstance(one, str) for pair in names for one in pair):
+        raise ValueError("drives: a name and a model are texts")
+    if not np.isin(columns[0], np.arange(len(names))).all():
         raise ValueError("a row names a drive that the head lacks")
+    index = columns[0].astype(int)
     if np.any(columns[1:4] < 0) or np.any(np.abs(columns[1 + len(COLUMNS) :]) > MOST_LOG):
         raise ValueError("a load is negative, or an outcome is out of range")
     values = dict(zip(COLUMNS, columns[1:], strict=False))
-    values |= {name: np.where(values[name] > 0, values[name], math.nan) for name in ("rnd_read_iops", "rnd_write_iops")}
-    names = [(str(drive["name"]), str(drive["model"])) for drive in head["drives"]]
-    known = Observations(
+    for name in FIGURES:
+        given = values[name] > 0
+        if np.any(~given & (values[name] != NO_FIGURE)):
+            raise ValueError(f"{name}: a figure of a data sheet is neither above 0 nor {NO_FIGURE:.0f}")
+        values[name] = np.where(given, values[name], math.nan)
+    return Observations(
         "ssdiq",
         TARGETS,
         columns[1 + len(COLUMNS) :].T.copy(),
@@ -366,36 +388,37 @@ def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
         },
         {"write_pages": values["achieved_write_pages"]},
     )
-    for target in head["targets"]:
-        theta = np.array(target["hyperparameters"], float)
-        numbers = [*theta, target["centre"]]
-        factors = [target["known_factor"], target["new_factor"]]
-        if theta.shape != (len(KERNEL.hypers),) or target["roughness"] not in ROUGHNESS:
-            raise ValueError(
-                f"{target['name']}: hyperparameters: {len(KERNEL.hypers)} and a known roughness are needed"
-            )
-        if not all(isinstance(n, float) and abs(n) <= MOST_LOG for n in numbers):
-            raise ValueError(f"{target['name']}: a number is out of range")
-        if not all(isinstance(n, float) and 0 < n <= MOST_FACTOR for n in factors):
-            raise ValueError(
-                f"{target['name']}: the factors of its intervals, {factors[0]} and {factors[1]}, are out of range: "
-                f"above 0 to {MOST_FACTOR:.0f}"
-            )
-        for parts in (target[name] for name in PARTS if name in target):
-            steps = [0.0, *parts, 1.0]
-            if len(parts) != len(BETWEEN) or not all(isinstance(n, float) for n in parts) or steps != sorted(steps):
-                raise ValueError(f"{target['name']}: parts: {len(BETWEEN)} rising numbers from 0 to 1 are needed")
-    return assembled(known, head["targets"], *_measured_limits(head))
+
+
+def _check(target: dict[str, Any]) -> None:
+    """Refuses a target of the head whose numbers are out of range."""
+    theta = target["hyperparameters"]
+    factors = [target["known_factor"], target["new_factor"]]
+    if len(theta) != len(KERNEL.hypers) or target["roughness"] not in ROUGHNESS:
+        raise ValueError(f"{target['name']}: hyperparameters: {len(KERNEL.hypers)} and a known roughness are needed")
+    if not all(_is_number(n, -MOST_LOG, MOST_LOG) for n in (*theta, target["centre"])):
+        raise ValueError(f"{target['name']}: a number is out of range")
+    if not all(_is_number(n, 0, MOST_FACTOR) and n > 0 for n in factors):
+        raise ValueError(
+            f"{target['name']}: the factors of its intervals, {factors[0]} and {factors[1]}, are out of range: "
+            f"above 0 to {MOST_FACTOR:.0f}"
+        )
+    for parts in (target[name] for name in PARTS if name in target):
+        steps = [0.0, *parts, 1.0]
+        if len(parts) != len(BETWEEN) or not all(_is_number(n, 0, 1) for n in parts) or steps != sorted(steps):
+            raise ValueError(f"{target['name']}: parts: {len(BETWEEN)} rising numbers from 0 to 1 are needed")
 
 
 def _measured_limits(head: dict[str, Any]) -> tuple[float | None, tuple[float, float] | None]:
     """The largest share of reads and the sizes that were measured, where the head says them."""
     share = head.get(READ_SHARE)
-    if share is not None and not (isinstance(share, float) and (share >= 0 or share == NO_FIGURE)):
+    if READ_SHARE in head and share != NO_FIGURE and not _is_number(share, 0, sys.float_info.max):
         raise ValueError(f"{READ_SHARE} {share!r} is out of range: from 0, or {NO_FIGURE:.0f}")
-    pages = head.get(OWN_PAGES)
-    if pages is None:
-        return math.nan if share == NO_FIGURE else share, None
-    if not all(isinstance(n, float) for n in pages) or len(pages) != 2 or not 0 < pages[0] <= pages[1]:
+    if share is not None:
+        share = math.nan if share == NO_FIGURE else float(share)
+    if OWN_PAGES not in head:
+        return share, None
+    pages = head[OWN_PAGES]
+    if len(pages) != 2 or not all(_is_number(n, 0, sys.float_info.max) for n in pages) or not 0 < pages[0] <= pages[1]:
         raise ValueError(f"{OWN_PAGES} {pages!r} is out of range: two rising numbers above 0")
-    return math.nan if share == NO_FIGURE else share, (pages[0], pages[1])
+    return share, (float(pages[0]), float(pages[1]))
