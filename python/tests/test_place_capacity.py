@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The capacity of a drive and the coordinates of its load, by the rules and numbers of spec/place-model.md."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from linnet.place.models.open_loop import capacities, coordinates, held_back, writes_used
+from linnet.place.observations import Observations
+
+NAN = math.nan
+
+
+def rows(*given: tuple[str, str, float, float, float, float, float]) -> Observations:
+    """Rows of drive, model, offered reads and writes, achieved writes, and random reads and writes of the sheet."""
+    drive, model, *numbers = (np.array(column, dtype=object) for column in zip(*given, strict=True))
+    reads, offered, achieved, read_iops, write_iops = (column.astype(float) for column in numbers)
+    inputs = {"all_read_pages": reads, "all_write_pages": offered, "rnd_read_iops": read_iops}
+    inputs["rnd_write_iops"] = write_iops
+    labels, outcomes = {"drive": drive, "model": model}, np.zeros((len(drive), 0))
+    return Observations("ssdiq", (), outcomes, inputs, labels, {"write_pages": achieved})
+
+
+def writes(*runs: tuple[float, float], drive: str = "a0", model: str = "A", sheet: float = NAN) -> Observations:
+    """Runs of offered and achieved writes on one drive."""
+    return rows(*((drive, model, 0.0, offered, achieved, NAN, sheet) for offered, achieved in runs))
+
+
+@pytest.mark.parametrize(
+    ("offered", "least"),
+    [
+        (60.0, 56.0),  # 1 I/O per second has a deviation of 1, four of which are more than 3 % of 60
+        (240.0, 232.0),
+        (60_000.0, 58_200.0),  # 97 %: four deviations are 126
+        (0.0, 0.0),
+    ],
+)
+def test_a_run_is_held_back_below_97_percent_and_beyond_chance(offered: float, least: float) -> None:
+    achieved = np.array([least + 0.001, least - 0.001])
+    assert held_back(np.full(2, offered), achieved).tolist() == [False, True]
+    assert held_back(np.array([60.0, 0.0]), np.array([56.0, 0.0])).tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("known", "capacity"),
+    [
+        # The median of the runs that were held back, those that were not left aside.
+        (writes((100e3, 80e3), (100e3, 85e3), (100e3, 93e3), (60e3, 60e3), (60e3, 59e3)), 85e3),
+        # A run below half of the most that was achieved says nothing.
+        (writes((100e3, 80e3), (100e3, 40e3)), 60e3),
+        (writes((100e3, 80e3), (100e3, 39_999.0)), 80e3),
+        # What was achieved without being held back counts for that most, too.
+        (writes((90e3, 90e3), (100e3, 44_999.0), (100e3, 46e3)), 46e3),
+        # Never held back: 2 % above the most that was achieved, or the data sheet if that is more.
+        (writes((60e3, 60e3)), 61_200.0),
+        (writes((60e3, 60e3), sheet=50e3), 61_200.0),
+        (writes((60e3, 60e3), sheet=61_300.0), 61_300.0),
+        # Reads take their share of the drive, at most nine tenths of it.
+        (rows(("a0", "A", 250e3, 100e3, 40e3, 500e3, NAN)), 80e3),
+        (rows(("a0", "A", 499e3, 100e3, 4e3, 500e3, NAN)), 40e3),
+        (rows(("a0", "A", 250e3, 100e3, 40e3, NAN, NAN)), 40e3),
+    ],
+)
+def test_the_capacity_of_a_drive_by_its_runs(known: Observations, capacity: float) -> None:
+    assert capacities(known) == {"a0": pytest.approx(capacity, rel=1e-12)}
+
+
+def test_the_capacity_of_another_drive_is_its_sheet_times_what_drives_achieve_of_theirs() -> None:
+    # Shares of 0.9 and 0.4; their geometric mean is 0.6. A drive without a figure has no share.
+    known = writes((100e3, 45e3), sheet=50e3).joined(writes((100e3, 20e3), drive="b0", model="B", sheet=50e3))
+    known = known.joined(writes((100e3, 70e3), drive="c0", model="C"))
+    asked = [("a1", "A", 100e3), ("d0", "D", 100e3), ("c1", "C", NAN)]
+    found = capacities(known, rows(*((drive, model, 0.0, 0.0, NAN, NAN, sheet) for drive, model, sheet in asked)))
+    wanted = {"a0": 45e3, "b0": 20e3, "c0": 70e3, "a1": 90e3, "d0": 60e3, "c1": math.inf}
+    assert found == {drive: pytest.approx(capacity, rel=1e-12) for drive, capacity in wanted.items()}
+
+
+def test_reads_take_their_share_of_the_drive() -> None:
+    reads, iops = np.array([0.0, 1e5, 9e5, 1e6, 5.0]), np.array([1e6, 1e6, 1e6, 1e6, NAN])
+    np.testing.assert_allclose(writes_used(reads, np.full(5, 90.0), iops), [90, 100, 900, 900, 90], rtol=1e-12)
+
+
+def test_the_coordinates_of_a_load() -> None:
+    given = [0.0, 50e3, 98_499.0, 98_500.0, 400e3]
+    found = coordinates(writes(*((offered, NAN) for offered in given)), {"a0": 100e3})
+    assert found["state"].tolist() == ["open", "open", "open", "closed", "closed"]
+    load = np.log([1e-4, 0.5, 0.98499, 1.0, 1.0])
+    np.testing.assert_allclose(found["load"].astype(float), load, rtol=1e-9)
+    # -log(1 - 0.97 load).
+    queue = [9.70047046e-05, 0.6635883783184009, 3.110925415881284, 3.506557897319981, 3.506557897319981]
+    np.testing.assert_allclose(found["queue"].astype(float), queue, rtol=1e-8)
