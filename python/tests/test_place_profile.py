@@ -282,14 +282,25 @@ def test_a_short_sample_is_warned_about(tmp_path):
     assert result.exit_code == 0 and "standard deviations mean little" in result.output
 
 
-def test_a_trace_out_of_order_is_warned_about_unless_it_is_sorted(tmp_path):
-    path = tmp_path / "two-logs.csv"
-    rows = [f"{log * 1_000_000 + k * 2_000_000},R,{8 * k},8\n" for log in (0, 1) for k in range(1000)]
-    path.write_text("t_ns,op,lba_512,sectors\n" + "".join(rows))
-    result = CliRunner().invoke(app, ["place", "profile", str(path)])
-    assert result.exit_code == 0 and "I/Os come after a later one" in result.output
-    result = CliRunner().invoke(app, ["place", "profile", "--phases", str(path)])
-    assert result.exit_code == 0 and "come after a later one" not in result.output
+@pytest.mark.parametrize("moved", [0, 5_000], ids=["sorted-by-a-buffer", "sorted-on-disk"])
+def test_a_trace_in_the_order_of_completions_has_the_features_of_the_sorted_one(tmp_path, moved):
+    """Sequential reads that overlap: as they complete, most of them do not continue the one before."""
+    count = 80_000
+    arrivals = np.arange(count) * 10_000
+    order = np.argsort(arrivals + np.random.default_rng(1).integers(1, 400_000, count), kind="stable")
+    # The first of them pass 75,000 others, more than a buffer holds.
+    order = np.roll(order, -moved)
+    rows = [f"{at},R,{8 * k},8,50000\n" for k, at in enumerate(arrivals)]
+    path = tmp_path / "reads.csv"
+    found = []
+    for written in (rows, [rows[k] for k in order]):
+        path.write_text("t_ns,op,lba_512,sectors,latency_ns\n" + "".join(written))
+        (one,), _ = from_file(path)
+        (held,) = with_phases(path)
+        np.testing.assert_array_equal(one.profile.features, held.profile.features)
+        found.append(one.profile.features)
+    np.testing.assert_array_equal(*found)
+    assert found[0][FEATURES.index("read_random_ratio")] == 1 / count
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="no folder of shared traces")

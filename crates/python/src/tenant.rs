@@ -7,15 +7,16 @@ use std::sync::{Arc, Mutex};
 use linnet_tenant::{
     Aggregate, Correlated, DepthFrom, FEATURE_COUNT, FEATURES, Independent, Options, Profile, SAME_WORKLOAD, Tenants,
 };
-use linnet_trace::{Options as Reading, TenantFrom, open};
+use linnet_trace::{About, Options as Reading};
 use linnet_types::{IoRecord, Nanos};
 use numpy::{PyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::errors;
 use crate::progress::Progress;
 use crate::trace::PyTrace;
+use crate::trace_files;
 
 /// A workload as numbers (spec/profile.md), with its rate history if it was measured.
 #[pyclass(name = "TenantProfile", module = "linnet", frozen, from_py_object)]
@@ -72,12 +73,6 @@ impl PyTenantProfile {
     #[getter]
     fn windows(&self) -> u64 {
         self.0.windows
-    }
-
-    /// I/Os that arrived before the one in front of them in the trace.
-    #[getter]
-    fn reordered(&self) -> u64 {
-        self.0.reordered
     }
 
     /// Where the depth comes from: measured, estimated or declared.
@@ -183,8 +178,8 @@ pub fn profile_trace(
     Ok(told(tenants.finish(Some(shift))))
 }
 
-/// Profiles of the tenants of a file of any known format, read as a stream: (profiles, records, what was skipped,
-/// warnings). `progress(bytes, total bytes)` may return False to stop.
+/// Profiles of the tenants of a file of any known format, read by arrival in flat memory: (profiles, format, what was
+/// skipped, warnings). `progress(bytes, total bytes)` may return False to stop.
 #[pyfunction]
 #[pyo3(signature = (path, format = None, lenient = false, tenant_from = None, window_ms = 100.0, streams = 32, progress = None))]
 #[allow(clippy::too_many_arguments, clippy::type_complexity)]
@@ -198,46 +193,14 @@ pub fn profile_file(
     streams: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<(u32, PyTenantProfile)>, String, std::collections::BTreeMap<String, u64>, Vec<String>)> {
-    let tenant_from = match tenant_from {
-        None => TenantFrom::Trace,
-        Some("device") => TenantFrom::Device,
-        Some(other) => return Err(PyValueError::new_err(format!("tenant_from is {other:?}; give \"device\" or None"))),
-    };
-    let mut tenants = Tenants::new(options(window_ms, streams)).map_err(errors::tenant)?;
+    let tenant_from = trace_files::tenants(tenant_from)?;
+    let none = Tenants::new(options(window_ms, streams)).map_err(errors::tenant)?;
     let progress = Arc::new(Mutex::new(Progress::new(progress)));
-    let teller = progress.clone();
-    let reading = Reading {
-        format,
-        lenient,
-        tenant_from,
-        progress: Some(Box::new(move |at| {
-            teller.lock().is_ok_and(|mut progress| progress.tell((at.bytes, at.total_bytes)))
-        })),
-        ..Reading::default()
-    };
-    let read = py.detach(|| {
-        let mut records = open(&path, reading)?;
-        let mut count = 0u64;
-        for record in records.by_ref() {
-            tenants.note(&record?);
-            count += 1;
-        }
-        Ok((count, records.format().name, records.skipped(), records.warnings()))
-    });
-    let (count, format, skipped, warnings) = read.map_err(|error: linnet_trace::Error| {
-        let stopped = matches!(error, linnet_trace::Error::Stopped { .. });
-        let own = errors::trace(error);
-        match Arc::into_inner(progress).and_then(|lock| lock.into_inner().ok()) {
-            Some(progress) if stopped => progress.error(PyKeyboardInterrupt::new_err("reading was stopped")),
-            _ => own,
-        }
-    })?;
-    if count == 0 {
-        return Err(errors::TraceError::new_err(format!(
-            "{}: no record; what was left out: {skipped:?}",
-            path.display()
-        )));
-    }
+    let teller = || Some(trace_files::teller(progress.clone()));
+    let mut reading =
+        || Reading { format: format.clone(), lenient, tenant_from, progress: teller(), ..Reading::default() };
+    let read = py.detach(|| linnet_trace::fold(&path, &mut reading, || none.clone(), |tenants, io| tenants.note(io)));
+    let (tenants, About { format, skipped, warnings }) = read.map_err(|error| trace_files::stopped(error, progress))?;
     Ok((told(tenants.finish(None)), format.to_owned(), skipped, warnings))
 }
 

@@ -207,7 +207,7 @@ fn share(part: u64, whole: u64) -> f64 {
 
 /// The profiles of all tenants of a trace. Their samples start with the first I/O of the trace and end together, so
 /// that their histories can be added.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tenants {
     options: Options,
     origin_ns: Option<Nanos>,

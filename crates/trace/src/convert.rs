@@ -119,7 +119,7 @@ fn write(
     if change == Change::Merge(MergedTenants::Kept) {
         let highest = parts.iter().map(|part| match &part.records {
             Ordered::Spilled(spilled) => spilled.highest_tenant(),
-            Ordered::Buffered(_) => 0,
+            Ordered::Checked(_) | Ordered::Buffered(_) => 0,
         });
         raises = raises_of(highest)?;
     }

@@ -6,7 +6,8 @@
 //! * [`read_all`] reads a file of any known format into a sorted [`Trace`]; [`open`] streams it in bounded memory;
 //!   [`FORMATS`] is the table of formats, and [`detect`] detects the format of a file;
 //! * [`ParquetWriter`], [`CsvWriter`] and [`FioWriter`] write;
-//! * [`convert()`] goes from file to file in flat memory, and [`read_sample`] reads a stated part of a trace;
+//! * [`convert()`] goes from file to file in flat memory, [`fold`] takes the records of a file by arrival, and
+//!   [`read_sample`] reads a stated part of a trace;
 //! * [`TraceStats`] has the columns of LinnOS, Table 1; [`stat_file`] computes them in flat memory;
 //! * [`rerate`], [`rerate_to_target`], [`scale_sizes`] and [`slice_by_time`] change a workload, [`merge`] combines
 //!   several;
@@ -38,6 +39,7 @@ pub use error::{At, Error};
 pub use format::{FORMATS, Format, detect, format_named};
 pub use memory::free;
 pub use merge::{MergedTenants, merge};
+pub use order::{About, fold};
 pub use read::{
     LATENCY_MAX_NS, Options, Progress, Records, SPAN_MAX_NS, TenantFrom, Trace, open, open_files, read_all, read_files,
 };

@@ -3,7 +3,7 @@
 //!
 //! Most traces are written in that order, or nearly: a log of completions is out of order by as many I/Os as were in
 //! flight. So records pass through a reordering buffer of fixed size, which fails at a record that comes later than it
-//! can mend. What reads a file then sorts it on disk (`spill.rs`).
+//! can mend. What reads a file then sorts it on disk (`spill.rs`). What can begin again tries without a buffer first.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,6 +12,7 @@ use std::path::Path;
 use linnet_types::{IoRecord, Nanos};
 
 use crate::error::Error;
+use crate::memory;
 use crate::read::{Options, Records, open};
 use crate::spill::Spilled;
 
@@ -21,6 +22,8 @@ pub(crate) const REORDERED_MAX: usize = 1 << 16;
 /// How records get into order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By<'a> {
+    /// As they come, which fails with [`Error::Disorder`] at the first that comes after a later one.
+    Itself,
     /// By a buffer, which fails with [`Error::Disorder`] at a trace that it cannot sort.
     Buffer,
     /// By runs, sorted one by one and stored in a file without a name in this directory, with this much memory
@@ -28,21 +31,65 @@ pub(crate) enum By<'a> {
     Runs(&'a Path, u64),
 }
 
+/// Does work on the records of a file by their arrival, the cheapest way that it allows: as they come, through a buffer,
+/// or through runs in the directory for temporary files. A trace in the order of completions shows it by its first
+/// records, so that to begin again costs little. A file that cannot be read twice goes through runs at once.
+pub(crate) fn through<T>(path: &Path, work: &mut dyn FnMut(By<'_>) -> Result<T, Error>) -> Result<T, Error> {
+    let share = memory::share(path, 1)?;
+    if path.is_file() || path.is_dir() {
+        for by in [By::Itself, By::Buffer] {
+            match work(by) {
+                Err(Error::Disorder { .. }) => {}
+                done => return done,
+            }
+        }
+    }
+    work(By::Runs(&std::env::temp_dir(), share))
+}
+
+/// Folds the records of a trace, at their own times, in the order of their arrival and in flat memory. `options` makes
+/// the options of a reading, and `start` what `take` takes them into: a trace that is out of order is begun again, and
+/// one that is far out of order is sorted in the directory for temporary files.
+///
+/// # Errors
+/// Those of [`crate::open`], [`Error::Empty`] or [`Error::Memory`].
+pub fn fold<T>(
+    path: &Path,
+    options: &mut dyn FnMut() -> Options,
+    start: impl Fn() -> T,
+    take: impl Fn(&mut T, &IoRecord),
+) -> Result<(T, About), Error> {
+    through(path, &mut |by| {
+        let mut records = Ordered::open(path, options(), by)?;
+        let mut made = start();
+        let mut empty = true;
+        for record in records.by_ref() {
+            take(&mut made, &record?);
+            empty = false;
+        }
+        let about = records.about();
+        if empty { Err(about.empty(path)) } else { Ok((made, about)) }
+    })
+}
+
 /// What the reader of a file said about it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct About {
+pub struct About {
+    /// Name of the format that was used.
     pub format: &'static str,
+    /// What was left out, counted by reason.
     pub skipped: BTreeMap<String, u64>,
+    /// Warnings for the user of the trace.
     pub warnings: Vec<String>,
 }
 
 impl About {
-    pub fn of(records: &Records) -> About {
+    pub(crate) fn of(records: &Records) -> About {
         About { format: records.format().name, skipped: records.skipped(), warnings: records.warnings() }
     }
 
     /// The error of a file without a record.
-    pub fn empty(&self, path: &Path) -> Error {
+    pub(crate) fn empty(&self, path: &Path) -> Error {
         let skipped = &self.skipped;
         let why = if skipped.is_empty() { "no record".to_string() } else { format!("all was left out: {skipped:?}") };
         Error::Empty { path: path.to_path_buf(), why }
@@ -51,6 +98,7 @@ impl About {
 
 /// Records by arrival; those of one moment in the order of the file, as after a stable sort.
 pub(crate) enum Ordered {
+    Checked(Box<Checked>),
     Buffered(Box<Buffered>),
     Spilled(Box<Spilled>),
 }
@@ -60,6 +108,7 @@ impl Ordered {
     pub fn open(path: &Path, options: Options, by: By<'_>) -> Result<Ordered, Error> {
         let records = open(path, options)?;
         Ok(match by {
+            By::Itself => Ordered::Checked(Box::new(Checked { records, place: 0, last_ns: 0 })),
             By::Buffer => Ordered::Buffered(Box::new(Buffered::new(records))),
             By::Runs(folder, bytes) => Ordered::Spilled(Box::new(Spilled::sort(records, folder, bytes)?)),
         })
@@ -68,6 +117,7 @@ impl Ordered {
     /// What the reader said, up to the record that was returned last.
     pub fn about(&self) -> About {
         match self {
+            Ordered::Checked(checked) => About::of(&checked.records),
             Ordered::Buffered(buffered) => About::of(&buffered.records),
             Ordered::Spilled(spilled) => spilled.about().clone(),
         }
@@ -77,11 +127,37 @@ impl Ordered {
 impl Iterator for Ordered {
     type Item = Result<IoRecord, Error>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         match self {
+            Ordered::Checked(checked) => checked.next(),
             Ordered::Buffered(buffered) => buffered.next(),
             Ordered::Spilled(spilled) => spilled.next(),
         }
+    }
+}
+
+/// Records that should be in order.
+pub(crate) struct Checked {
+    records: Records,
+    place: u64,
+    last_ns: Nanos,
+}
+
+impl Iterator for Checked {
+    type Item = Result<IoRecord, Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = self.records.next()?;
+        if let Ok(record) = &found {
+            if record.arrive_ns < self.last_ns {
+                return Some(Err(Error::Disorder { path: self.records.path().to_path_buf(), record: self.place }));
+            }
+            self.last_ns = record.arrive_ns;
+            self.place += 1;
+        }
+        Some(found)
     }
 }
 

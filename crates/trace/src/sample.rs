@@ -9,8 +9,7 @@ use std::path::Path;
 use linnet_types::IoRecord;
 
 use crate::error::Error;
-use crate::memory;
-use crate::order::{By, Ordered};
+use crate::order::{By, Ordered, through};
 use crate::read::{Options, Trace};
 
 /// Consecutive records of a block.
@@ -28,20 +27,12 @@ pub struct Sampled {
 }
 
 /// Reads at most `most` records of a trace, at least one block. `options` makes the options of a reading; a trace that
-/// is far out of order is read twice, and sorted in the directory for temporary files.
+/// is out of order is begun again, and one that is far out of order is sorted in the directory for temporary files.
 ///
 /// # Errors
 /// Those of [`crate::open`], [`Error::Empty`], or [`Error::TooMany`] where even a sample of `most` does not fit.
 pub fn read_sample(path: &Path, options: &mut dyn FnMut() -> Options, most: u64) -> Result<Sampled, Error> {
-    let spill = std::env::temp_dir();
-    let share = memory::share(path, 1)?;
-    if path.is_file() || path.is_dir() {
-        match sample(path, options(), By::Buffer, most) {
-            Err(Error::Disorder { .. }) => {}
-            done => return done,
-        }
-    }
-    sample(path, options(), By::Runs(&spill, share), most)
+    through(path, &mut |by| sample(path, options(), by, most))
 }
 
 fn sample(path: &Path, options: Options, by: By<'_>, most: u64) -> Result<Sampled, Error> {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::common::{Folder, io};
 use linnet_trace::{
-    BLOCK_RECORDS, Change, Error, MergedTenants, Options, convert, merge, read_all, read_sample, rerate, write_csv,
+    BLOCK_RECORDS, Change, Error, MergedTenants, Options, convert, fold, merge, read_all, read_sample, rerate,
+    write_csv,
 };
 use linnet_types::{IoRecord, Op};
 
@@ -50,6 +51,34 @@ fn a_conversion_is_the_whole_trace_in_order() {
         assert_eq!(records(&out), records(&path), "{disorder} out of order, to {ending}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing else is left");
+}
+
+#[test]
+fn a_fold_takes_the_whole_trace_in_order() {
+    let folder = Folder::new();
+    for disorder in [0, 50, FAR - 10_000, FAR] {
+        let path = write(&folder, "in.csv", &made(80_000, disorder));
+        let (all, about) = fold(&path, &mut Options::default, Vec::new, |all, r| all.push(*r)).unwrap();
+        assert!(all == records(&path), "{disorder} out of order");
+        assert_eq!((about.format, about.skipped.len()), ("workload-csv", 0));
+    }
+    let path = folder.file("none.csv", b"t_ns,op,offset_bytes,size_bytes\n5,R,0,0\n");
+    let none = fold(&path, &mut Options::default, || (), |_, _| ()).unwrap_err().to_string();
+    assert!(none.contains("none.csv: the trace holds no I/O") && none.contains("zero size"), "{none}");
+}
+
+/// A pipe cannot be read twice, so its records are sorted in runs at once.
+#[test]
+fn a_fold_takes_a_pipe() {
+    let folder = Folder::new();
+    let path = write(&folder, "in.csv", &made(2000, 1500));
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (from, to) = (path.clone(), pipe.clone());
+    let writer = std::thread::spawn(move || std::fs::write(to, std::fs::read(from).unwrap()).unwrap());
+    let (all, _) = fold(&pipe, &mut Options::default, Vec::new, |all, r| all.push(*r)).unwrap();
+    writer.join().unwrap();
+    assert!(all == records(&path));
 }
 
 fn rates_and_merges(n: u64, disorder: u64) {

@@ -96,17 +96,8 @@ def profile(
         _show(one, match)
 
 
-REORDERED_MAX = 0.01
-"""Share of I/Os that may come late in a trace before its windows, and what is told of bursts, are wrong."""
-
-
 def _caution(found: list[Measured]) -> None:
     for one in found:
-        if one.profile.reordered > REORDERED_MAX * one.profile.ios:
-            warn(
-                f"{one.name}: {one.profile.reordered:,} of {one.profile.ios:,} I/Os come after a later one "
-                "and count as of its time, so deviations are wrong; --phases holds the trace in memory and sorts it"
-            )
         if one.profile.ios and one.profile.windows < 10:
             warn(
                 f"{one.name}: the sample has {one.profile.windows} complete windows of {one.profile.window_ms:g} ms; "

@@ -75,7 +75,6 @@ class Measured:
             "duration_s": profile.duration_s,
             "window_ms": profile.window_ms,
             "windows": profile.windows,
-            "reordered": profile.reordered,
             "depth_from": profile.depth_from,
             "signature": profile.signature,
             "burstiness": [
@@ -114,11 +113,11 @@ def from_file(
     streams: int = STREAMS,
     progress: Callable[[int, int], bool | None] | None = None,
 ) -> tuple[list[Measured], list[str]]:
-    """Profile the tenants of a trace, read as a stream in bounded memory, or the jobs of a fio job file.
+    """Profile the tenants of a trace, read by arrival in bounded memory, or the jobs of a fio job file.
 
-    Returns the profiles and the reader's warnings, with what ``lenient`` left out. ``progress(bytes, total bytes)`` may
-    return False to stop. Raises TraceError with file, record and field, TenantError for a job file that declares no
-    load, OSError for a long one.
+    A trace that is far out of order is sorted in the directory for temporary files. Returns the profiles and the
+    reader's warnings, with what ``lenient`` left out. ``progress(bytes, total bytes)`` may return False to stop. Raises
+    TraceError with file, record and field, TenantError for a job file that declares no load, OSError for a long one.
     """
     path = Path(path)
     if path.suffix in JOB_FILES:
