@@ -7,7 +7,8 @@
  * volume, each leg must have reported exactly its sectors; a leg that has not is not trusted any more when the write is
  * acknowledged. A report counts only for the very write whose data it carries, never for its range alone.
  *
- * All sectors are those of the volume. The caller serialises all calls for one ledger and owns the memory.
+ * All sectors are those of the volume. The caller serialises all calls for one ledger and owns the memory. No call passes
+ * through all writes in flight: each follows one path, in as many trees as it asks (ledger.c).
  */
 #ifndef LINNET_LEDGER_H
 #define LINNET_LEDGER_H
@@ -20,7 +21,7 @@ extern "C" {
 
 #define LINNET_LEDGER_LEGS_MAX 8
 #define LINNET_LEDGER_BUCKETS 64
-#define LINNET_LEDGER_REGION_SHIFT 15 /* sectors of a region: 16 MiB */
+#define LINNET_LEDGER_REGION_SHIFT 11 /* sectors of a region: 1 MiB */
 
 /* Why a leg is not trusted: number, name in C, word in the status. */
 #define LINNET_DOUBT_TABLE(DOUBT)                                                                      \
@@ -51,12 +52,12 @@ struct linnet_extent {
 
 /* A write of the volume, from linnet_ledger_begin to linnet_ledger_end. */
 struct linnet_write {
-	struct linnet_extent extent;
+	struct linnet_extent extent; /* the caller's; not changed meanwhile */
 	uint64_t serial; /* unique; above 0 */
-	uint64_t reached; /* a leg was asked to write a part of it */
+	uint32_t tree; /* that it is in */
+	uint32_t reached; /* a leg was asked to write a part of it */
 	uint32_t sectors[LINNET_LEDGER_LEGS_MAX]; /* that each leg has reported */
-	struct linnet_write *next;
-	struct linnet_write **link; /* what points to it */
+	struct linnet_write *below[2]; /* in its tree: writes of lower sectors, and of higher ones */
 };
 
 struct linnet_ledger_leg {
@@ -74,24 +75,22 @@ struct linnet_ledger {
 	uint64_t generations;
 	uint64_t serials;
 	struct linnet_ledger_leg legs[LINNET_LEDGER_LEGS_MAX];
-	struct linnet_write *wide; /* those that lie in several regions */
-	struct linnet_write *buckets[LINNET_LEDGER_BUCKETS];
+	struct linnet_write *trees[LINNET_LEDGER_BUCKETS + 1]; /* by region; the last of writes that lie in several */
 };
 
 /*
  * `first` is above 0 and above every generation and serial of an earlier ledger of the same legs, so that those are
- * never taken for this one's.
+ * never taken for this one's. It should be hard to guess: who knew the serials could choose an order of writes that makes
+ * the trees deep.
  */
 void linnet_ledger_init(struct linnet_ledger *ledger, uint32_t count, uint64_t first);
 
 /*
- * Whether a write in flight has a sector in common with the extent. Such a write must not begin: two legs could
- * carry out the two in different orders, and two discards could not be told apart.
+ * The write, whose extent is set, is about to be sent to md. Returns 0, or -1 if a write in flight has a sector in common
+ * with it. Then it must wait: two legs could carry out the two in different orders, and two discards could not be told
+ * apart.
  */
-int linnet_ledger_overlaps(const struct linnet_ledger *ledger, const struct linnet_extent *extent);
-
-/* The write is about to be sent to md. */
-void linnet_ledger_begin(struct linnet_ledger *ledger, struct linnet_write *write, const struct linnet_extent *extent);
+int linnet_ledger_begin(struct linnet_ledger *ledger, struct linnet_write *write);
 
 /* It ended, with or without an error, and will be acknowledged. Legs that do not hold all of it lose their trust. */
 void linnet_ledger_end(struct linnet_ledger *ledger, struct linnet_write *write);

@@ -146,15 +146,14 @@ int linnet_volume_map(struct linnet_volume *volume, struct bio *bio, struct linn
 	 * A program may have any number of writes held back, as it need not wait for them. Interrupts are off here, so no
 	 * more than a window of them is compared: behind that, every write waits for its turn.
 	 */
-	if (volume->waiting >= HELD_WINDOW || linnet_ledger_overlaps(&volume->ledger, extent) ||
-	    overlaps_any(&volume->held, extent)) {
+	if (volume->waiting >= HELD_WINDOW || (volume->waiting && overlaps_any(&volume->held, extent)) ||
+	    linnet_ledger_begin(&volume->ledger, &io->write)) {
 		bio_list_add(&volume->held, bio);
 		volume->waiting++;
 		volume->held_count++;
 		spin_unlock_irqrestore(&volume->lock, flags);
 		return DM_MAPIO_SUBMITTED;
 	}
-	linnet_ledger_begin(&volume->ledger, &io->write, extent);
 	spin_unlock_irqrestore(&volume->lock, flags);
 	linnet_volume_through(volume, bio);
 	return DM_MAPIO_REMAPPED;
@@ -177,11 +176,10 @@ static void release(struct work_struct *work)
 	for (n = 0; n < HELD_WINDOW && (bio = bio_list_pop(&volume->held)); n++) {
 		struct linnet_io *io = dm_per_bio_data(bio, sizeof(*io));
 
-		if (linnet_ledger_overlaps(&volume->ledger, &io->write.extent) || overlaps_any(&waiting, &io->write.extent)) {
+		if (overlaps_any(&waiting, &io->write.extent) || linnet_ledger_begin(&volume->ledger, &io->write)) {
 			bio_list_add(&waiting, bio);
 			continue;
 		}
-		linnet_ledger_begin(&volume->ledger, &io->write, &io->write.extent);
 		bio_list_add(&ready, bio);
 		volume->waiting--;
 	}

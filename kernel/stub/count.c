@@ -4,8 +4,8 @@
  * target's own probes are answered and not counted. Prints the number of bytes that the target keeps.
  *
  *   count POLICY MODEL READS BATCH   reads on three replicas, eight in flight: BATCH of them end, then BATCH more arrive
- *   count write WRITES, read READS   the same on a volume above md with two legs, one I/O at a time; a write is one at
- *                                    each of three devices
+ *   count write WRITES DEPTH         the same on a volume above md with two legs, DEPTH I/Os in flight; a write is one at
+ *   count read READS DEPTH           each of three devices
  *   count hedge READS                hedgeable reads of 4 KiB on two replicas, of which none is late; without the
  *                                    allocation and the copying, which are the kernel's
  */
@@ -13,6 +13,7 @@
 #include "linnet-dm.h"
 
 #define INFLIGHT 8
+#define DEPTH_MAX 4096
 
 noinline int measured_map(struct dm_target *ti, struct bio *bio)
 {
@@ -56,14 +57,29 @@ static void answer_probes(void)
 	}
 }
 
-static int volume(blk_opf_t opf, u32 count)
+/* Of an I/O of a volume: it and, of a write, what md sends to the legs. */
+struct whole {
+	struct stub_bio top, parts[2];
+};
+
+static void end_whole(struct whole *w)
+{
+	for (u32 k = 0; k < 2 && bio_op(&w->top.bio) == REQ_OP_WRITE; k++)
+		measured_end(w->parts[k].ti, &w->parts[k].bio);
+	measured_end(w->top.ti, &w->top.bio);
+	answer_probes();
+}
+
+static int volume(blk_opf_t opf, u32 count, u32 depth)
 {
 	char lines[2][32] = { "/dev/leg0 0", "/dev/leg1 0" }, *error;
 	char line[] = "md /dev/leg7 2 253:0 2048 253:1 2048 2 policy shortest-queue";
-	static struct stub_bio whole, parts[2];
+	static struct whole wholes[DEPTH_MAX];
 	struct dm_target *legs[2], *top;
 	struct linnet_dm *dm;
 
+	if (!depth || depth > DEPTH_MAX)
+		return 2;
 	stub_init();
 	for (u32 k = 0; k < 2; k++)
 		legs[k] = stub_create_leg(lines[k], k);
@@ -72,17 +88,20 @@ static int volume(blk_opf_t opf, u32 count)
 	for (u32 k = 0; k < 2; k++)
 		linnet_volume_trust(dm->volume, k, dm->volume->ledger.legs[k].generation);
 	for (u32 n = 0; n <= count; n++) {
-		u64 sector = 8 * (chance() % 100000);
+		struct whole *w = &wholes[n % depth];
+		u64 sector = 8 * (n * 38197ULL % 100000); /* any order, and no two in flight overlap */
 
+		if (w->top.ti)
+			end_whole(w);
 		/* The first is a write in any case: it makes the legs trusted. */
-		map(top, &whole, n ? opf : REQ_OP_WRITE, sector);
-		for (u32 k = 0; k < 2 && bio_op(&whole.bio) == REQ_OP_WRITE; k++)
-			map(legs[k], &parts[k], REQ_OP_WRITE, 2048 + sector);
+		map(top, &w->top, n ? opf : REQ_OP_WRITE, sector);
+		for (u32 k = 0; k < 2 && bio_op(&w->top.bio) == REQ_OP_WRITE; k++)
+			map(legs[k], &w->parts[k], REQ_OP_WRITE, 2048 + sector);
 		stub_now += 50000;
-		for (u32 k = 0; k < 2 && bio_op(&whole.bio) == REQ_OP_WRITE; k++)
-			measured_end(legs[k], &parts[k].bio);
-		measured_end(top, &whole.bio);
-		answer_probes();
+		if (depth == 1 || !n) {
+			end_whole(w);
+			w->top.ti = NULL;
+		}
 	}
 	if (dm->volume->trusted != 3)
 		stub_die("the legs are not trusted");
@@ -170,7 +189,8 @@ int main(int argc, char **argv)
 {
 	if (argc == 3 && !strcmp(argv[1], "hedge"))
 		return hedged((u32)strtoul(argv[2], NULL, 10));
-	if (argc == 3)
-		return volume(!strcmp(argv[1], "write") ? REQ_OP_WRITE : REQ_OP_READ, (u32)strtoul(argv[2], NULL, 10));
+	if (argc == 4)
+		return volume(!strcmp(argv[1], "write") ? REQ_OP_WRITE : REQ_OP_READ, (u32)strtoul(argv[2], NULL, 10),
+			      (u32)strtoul(argv[3], NULL, 10));
 	return replicas(argc, argv);
 }

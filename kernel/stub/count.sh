@@ -33,17 +33,18 @@ for policy in ewma-inflight linnet-best; do
 	set -- $(spread $policy 1) $(spread $policy 8)
 	echo "$policy, decide and record: median $1, 90th percentile $2; of eight together: median $3, 90th percentile $4"
 done
-# of FUNCTION OP: instructions for each I/O of a volume above md, its legs' included.
+# of FUNCTION OP [DEPTH]: instructions for each I/O of a volume above md, its legs' included.
 of() {
-	valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=$1 "$program" "$2" "$reads" 2>"$out" >/dev/null
+	valgrind --tool=callgrind --callgrind-out-file=/dev/null --toggle-collect=$1 "$program" "$2" "$reads" $3 2>"$out" >/dev/null
 	awk '/Collected/ { print $NF }' "$out"
 }
-for op in read write; do
-	printf 'above md, shortest-queue, two legs, %-5s %6s %5s\n' $op $(($(of measured_map $op) / reads)) $(($(of measured_end $op) / reads))
+for op in "read 1" "write 1" "write 32"; do
+	printf 'above md, shortest-queue, two legs, %-8s in flight %6s %5s\n' "$op" $(for function in measured_map measured_end; do
+		echo $(($(of $function $op) / reads)); done)
 done
 # Not inside the kernel's pools, from which memory is taken.
-printf 'hedgeable, shortest-queue, two replicas %8s %5s\n' $(($(of "measured_map --toggle-collect=mempool_alloc" hedge) / reads)) \
-	$(($(of measured_copy hedge) / reads))
+printf 'hedgeable, shortest-queue, two replicas %8s %5s\n' $(($(of "measured_map --toggle-collect=mempool_alloc" hedge "") / reads)) \
+	$(($(of measured_copy hedge "") / reads))
 "$program" baseline "$model" 1 1 | {
 	read -r device io place
 	echo "bytes: $device per device of three replicas, $io per bio, and $place for each of 1024 places of a replica"

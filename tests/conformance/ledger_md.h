@@ -176,12 +176,15 @@ static void fly(int w)
 		end_write(w);
 }
 
-static void take(int w)
+/* Returns 0 if it must wait. */
+static int take(int w)
 {
 	memset(&writes[w].entry, 0xa5, sizeof(writes[w].entry));
-	if (!writes[w].around)
-		linnet_ledger_begin(&ledger, &writes[w].entry, &writes[w].extent);
+	writes[w].entry.extent = writes[w].extent;
+	if (!writes[w].around && linnet_ledger_begin(&ledger, &writes[w].entry))
+		return 0;
 	writes[w].state = BARRIER;
+	return 1;
 }
 
 static int in_chunk(const struct linnet_extent *extent)

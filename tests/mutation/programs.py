@@ -24,7 +24,7 @@ PROGRAMS = {
         ["knobs/*/*.txt"],
     ),
     "place": (["place"], ["place/models/*.txt", "place/reject/*.txt"]),
-    "ledger": (["ledger"], ["1", "5000"]),
+    "ledger": (["ledger", "ledger_flight"], ["1", "5000"]),
     "train": (["train", "train_limits", "train_loops", "train_losses", "train_runs"], []),
 }
 # The program with its arguments, and the file with what it prints.
