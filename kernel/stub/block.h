@@ -162,7 +162,11 @@ typedef enum { STATUSTYPE_INFO, STATUSTYPE_TABLE, STATUSTYPE_IMA } status_type_t
 struct mapped_device { struct gendisk disk; };
 struct dm_table { struct mapped_device md; fmode_t mode; };
 struct dm_dev { struct block_device *bdev; fmode_t mode; char name[16]; unsigned int refs; };
-struct queue_limits;
+/* A kernel before 6.11 has no such feature: a target says of itself that it needs stable pages. */
+struct queue_limits { unsigned int features; };
+#ifndef STUB_OLD_LIMITS
+#define BLK_FEAT_STABLE_WRITES (1u << 5)
+#endif
 struct dm_target;
 typedef int (*iterate_devices_callout_fn)(struct dm_target *ti, struct dm_dev *dev, sector_t start, sector_t len,
 					  void *data);

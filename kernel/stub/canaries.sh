@@ -94,5 +94,7 @@ a probe keeps a drive from being suspended|probe.c|/linnet_volume_steered/s/linn
 a model is read while I/O is held|message.c|/^static int load(/,/^}/s/if (READ_ONCE(dm->suspending))/if (0)/
 a failed suspend leaves models unread|target.c|/^static void linnet_presuspend_undo/,/^}/s/suspending, false/suspending, true/
 a probe of a leg that is suspended|volume.c|/^struct block_device \*linnet_volume_enter/,/^}/s/linnet_member_enter(leg->member)/leg->member->bdev ?: volume->md->bdev/
+a volume without stable pages, from Linux 6.11 on|target.c|/limits->features |= /d
+a volume without stable pages, before|target.c|/needs_stable_writes = true;/d
 END
 echo "kernel/dm: $count broken copies, all noticed"

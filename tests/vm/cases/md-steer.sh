@@ -20,6 +20,7 @@ major=$(awk '$2 == "device-mapper" { print $1 }' /proc/devices)
 expect "table" "$(dmsetup table vol)" "0 $(sectors $ARRAY) linnet md 9:0 2 $major:0 $(member_offset 0) $major:1 $(member_offset 1) 2 policy shortest-queue"
 refuses dmsetup create second --table "$(dmsetup table vol)"
 refuses message vol revoke on
+expect "stable pages" "$(cat "/sys/block/$(dmsetup info -c --noheadings -o blkdevname vol)/queue/stable_writes")" 1
 
 say "trust waits for a first write"
 expect "at first" "$(trusted vol 2)" "untrusted untrusted "
