@@ -259,6 +259,13 @@ static void proven(void)
 		if (ledger.legs[1].trust != (doubts[n] == LINNET_DOUBT_SUSPENDED ? LINNET_PENDING : LINNET_TRUSTED))
 			broken("trusted without proof, or not with it", 1, n);
 	}
+	/* The range of a discard alone says where it went. */
+	begin(0, 0, 4, DISCARD, 0);
+	go_on(0);
+	for (int k = 0; k < LEGS; k++)
+		drain(k);
+	if (writes[0].state != IDLE || ledger.legs[1].trust != LINNET_PENDING)
+		broken("a discard is taken for proof", 1, 0);
 }
 
 /* A request that outlives its write does not count for the next one in the same memory. */
