@@ -8,101 +8,18 @@ import threading
 from pathlib import Path
 
 import pytest
-from dm_host import FakeHost
-from linnet.cli import app, dm_plan
 from linnet.dm import DmError, guard
-from typer.testing import CliRunner
-
-SIZE = 64 << 20
-UUID = "7a1f0c3e:55aa0011:deadbeef:00c0ffee"
-FINE = {
-    "level": "raid1", "array_state": "clean", "resync_start": "none", "sync_action": "idle",
-    "reshape_position": "none", "bitmap/backlog": "0", "degraded": "0",
-}  # fmt: skip
-STATUS = (
-    "0 129024 linnet version 1 policy linnet-best model none on 1 revoke 0 reads 0 writes 0 decisions 0 revokes 0 "
-    "forced 0 failovers 0 probes 0 own_probes 0 unprobed 0 untracked 0 "
-    "hedge 0 hedges 0 hedge_wins 0 discarded 0 unhedged 0 hedge_us 0 md 9:0 steered 7 held 1 replicas 2 "
-    "dev 253:0 state A inflight 0 reads 0 writes 0 errors 0 ewma_us 0 lat 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0 "
-    "trust trusted why new generation 41 identified 5 short 0 failed 0 unknown 0 "
-    "dev 253:1 state U inflight 0 reads 0 writes 0 errors 0 ewma_us 0 lat 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0 "
-    "trust untrusted why short generation 42 identified 4 short 1 failed 0 unknown 0"
-)
-
-
-class MdHost(FakeHost):
-    """Also has arrays; what a message answers is refused for the legs in `stale`."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        self.stale: set[str] = set()
-        self.at_work: list[str] = []
-
-    def run(self, words: list[str]) -> str:
-        self.ran.append(words)
-        if words[:2] == ["dmsetup", "message"] and words[5] in self.stale:
-            raise DmError("dmsetup message: Stale file handle")
-        if words[:3] == ["mdadm", "--detail", "--export"]:
-            self.at_work = [path.name for path in (self.root / "run/linnet").glob("*")]
-            return f"MD_LEVEL=raid1\nMD_UUID={UUID}\n"
-        if words[:2] == ["dmsetup", "table"]:
-            return self.answers.get(" ".join(words[2:]), "")
-        return self.answers.get(" ".join(words[:2]), "")
-
-    def array(self, name: str, number: tuple[int, int], members: list[str], **files: str) -> Path:
-        """An array over these drives, in sync."""
-        self.drive(f"/dev/{name}", SIZE - (1 << 20))
-        self.numbers[f"/dev/{name}"] = number
-        own = self.root / "sys/block" / name
-        (self.root / f"sys/dev/block/{number[0]}:{number[1]}").symlink_to(own)
-        (own / "md/bitmap").mkdir(parents=True)
-        for file, text in {**FINE, **files}.items():
-            (own / "md" / file).write_text(text + "\n")
-        for k, member in enumerate(members):
-            directory = own / "md" / f"dev-{Path(member).name}"
-            (directory / "block").mkdir(parents=True)
-            major, minor = self.numbers[member]
-            (directory / "block/dev").write_text(f"{major}:{minor}\n")
-            about = {"slot": f"{k}", "offset": "2048", "state": "in_sync", "bad_blocks": ""}
-            for file, text in {**about, "unacknowledged_bad_blocks": ""}.items():
-                (directory / file).write_text(text + "\n")
-        return own / "md"
+from md_host import SIZE, UUID, MdHost, call, commands, machine, volume_above
 
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MdHost:
-    machine = MdHost(tmp_path)
-    for k in range(2):
-        machine.drive(f"/dev/nvme{k}n1", SIZE)
-    monkeypatch.setattr(dm_plan, "host", lambda: machine)
-    return machine
+    return machine(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def volume(host: MdHost) -> Path:
-    """A volume above /dev/md0; the directory of its array."""
-    for k in range(2):
-        host.drive(f"/dev/dm-{k}", SIZE)
-        host.numbers[f"/dev/dm-{k}"] = (253, k)
-        own = host.root / f"sys/block/dm-{k}"
-        (own / "dm").mkdir()
-        (own / "dm/name").write_text(f"vol-leg{k}\n")
-        (host.root / f"sys/dev/block/253:{k}").symlink_to(own)
-        host.answers[f"--target linnet-leg vol-leg{k}"] = f"0 131072 linnet-leg 259:{k} 0\n"
-    host.drive("/dev/mapper/vol", SIZE - (1 << 20))
-    host.answers["--target linnet vol"] = "0 129024 linnet md 9:0 2 253:0 2048 253:1 2048 2 policy linnet-best\n"
-    host.answers["dmsetup status"] = STATUS
-    return host.array("md0", (9, 0), ["/dev/dm-0", "/dev/dm-1"])
-
-
-def call(*words: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["dm", *words])
-    said = result.stderr if isinstance(result.exception, SystemExit | None) else str(result.exception)
-    return result.exit_code, result.stdout, said
-
-
-def commands(host: MdHost) -> list[str]:
-    return [" ".join(words) for words in host.ran if words[1] not in ("table", "status")]
+    return volume_above(host)
 
 
 def test_create_makes_legs_array_and_volume(host: MdHost) -> None:
@@ -396,7 +313,7 @@ def test_ctrl_c_ends_a_plan_between_two_steps(host: MdHost, monkeypatch: pytest.
 def test_a_reader_that_leaves_ends_no_plan(tmp_path: Path, fails: bool, json: list[str]) -> None:
     program = f"""
 import pathlib, sys
-import test_dm_volume as made
+import md_host as made
 from linnet.cli import dm_plan, main
 from linnet.dm import DmError
 
@@ -496,50 +413,6 @@ def test_start_leaves_a_started_volume_alone(host: MdHost, volume: Path) -> None
     assert code == 0 and told["steps"] == ["/usr/lib/linnet/volume start other"] and "vol is started" in told["notes"]
     assert commands(host) == told["steps"]
     assert call("start")[0] == 2 and call("start", "vol", "--all")[0] == 2
-
-
-def test_trust_sends_the_generations_that_were_read_first(host: MdHost, volume: Path) -> None:
-    code, out, _ = call("trust", "vol")
-    assert code == 0 and out.count("trusted") == 2
-    asked = [words[1] for words in host.ran]
-    assert asked.index("status") < asked.index("table") < asked.index("message")
-    assert commands(host) == ["dmsetup message vol 0 trust 0 41", "dmsetup message vol 0 trust 1 42"]
-
-
-@pytest.mark.parametrize(
-    ("file", "text"),
-    [
-        ("array_state", "readonly"),
-        ("array_state", "read-auto"),
-        ("resync_start", "4096"),
-        ("sync_action", "check"),
-        ("dev-dm-1/state", "in_sync,want_replacement"),
-        ("dev-dm-1/state", "spare"),
-        ("dev-dm-1/bad_blocks", "8 8"),
-        ("dev-dm-1/offset", "2056"),
-        ("dev-dm-1/bad_blocks", "16 8"),
-    ],
-)
-def test_trust_is_not_given(host: MdHost, volume: Path, file: str, text: str) -> None:
-    (volume / file).write_text(text + "\n")
-    code, out, _ = call("trust", "vol", "--json")
-    legs = json.loads(out)["legs"]
-    assert code == 1
-    assert legs[1]["trusted"] is False and legs[1]["reason"]
-    assert not any(" trust 1 " in command for command in commands(host))
-    assert legs[0]["trusted"] == file.startswith("dev-")
-
-
-def test_trust_is_not_given_beside_a_member_that_is_no_leg(host: MdHost, volume: Path) -> None:
-    (volume / "dev-dm-1/block/dev").write_text("259:1\n")
-    code, out, _ = call("trust", "vol")
-    assert code == 1 and out.count("no legs: nvme1n1") == 2 and not commands(host)
-
-
-def test_trust_reports_a_generation_that_has_passed(host: MdHost, volume: Path) -> None:
-    host.stale = {"1"}
-    code, out, _ = call("trust", "vol")
-    assert code == 1 and "leg 1 (dm-1): not trusted" in out and "try again" in " ".join(out.split())
 
 
 def test_status_shows_trust(host: MdHost, volume: Path) -> None:
