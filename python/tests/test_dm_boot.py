@@ -122,6 +122,30 @@ def test_a_worker_of_udev_waits_for_no_other(machine: Machine) -> None:
     assert machine.log[0].startswith("dmsetup create vol --noudevsync --table 0 129024 linnet md 9:0 2 ")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "slots", "taken"),
+    [
+        ("model:0 a model:1 b model:2 c out:2 policy linnos", "12", "model:0 b model:1 c out:1 policy linnos"),
+        ("policy linnos model:2 c model:0 a model:1 b hedge 2", "02", "policy linnos model:1 c model:0 a hedge 2"),
+        ("out:0 model m out:1 model:1 b", "20", "out:0 model m"),
+        ("model:0 a model:1 b model:2 c", "0112", "model:0 a model:1 b model:3 c"),  # slot 1 is being replaced
+        ("model:8 x model:0 a", "12", "model:8 x"),
+    ],
+)
+def test_what_is_said_of_a_member_follows_its_slot(machine: Machine, arguments: str, slots: str, taken: str) -> None:
+    machine.describe(arguments)
+    drives = [f"/dev/mapper/vol-leg{k}" for k in range(len(slots))]
+    subprocess.run([machine.root / "bin/mdadm", "--assemble", "--run", "/dev/md0", *drives], check=True)
+    (machine.root / "sys/block/md0/md/raid_disks").write_text("3\n")
+    for k, slot in enumerate(slots):
+        (machine.root / f"dm/vol-leg{k}").touch()
+        (machine.root / f"sys/block/md0/md/dev-{k}/slot").write_text(f"{slot}\n")
+    assert machine.run("top", "/dev/md0", UUID)[:2] == (0, "LINNET_VOLUME=vol\n")
+    words = machine.log[-1].split("linnet md 9:0 ")[1].split()
+    assert words[0] == f"{len(slots)}"
+    assert words[1 + 2 * len(slots) :] == [f"{len(taken.split())}", *taken.split()]
+
+
 def test_a_start_that_fails_leaves_what_it_found(machine: Machine) -> None:
     machine.drives(2)
     machine.describe("policy unheard-of")

@@ -6,30 +6,36 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from dm_host import FakeHost
-from linnet.cli import app, dm_plan
+from linnet.cli import dm_plan
 from linnet.dm import DmError
 from linnet.dm.plan import Redescribe
-from typer.testing import CliRunner
+from md_host import SIZE, UUID, MdHost
+from md_host import call as called
 
-UUID = "7a1f0c3e:55aa0011:deadbeef:00c0ffee"
 
-
-class Machine(FakeHost):
-    """Refuses the messages in `refused`."""
+class Machine(MdHost):
+    """Has the volume `vol`, and refuses the messages in `refused`."""
 
     refused: tuple[str, ...] = ()
 
     def run(self, words: list[str]) -> str:
-        super().run(words)
+        said = super().run(words)
         if words[1] == "message" and words[4] in self.refused:
             raise DmError("dmsetup message: No such file or directory")
-        return ""
+        return said
+
+    @property
+    def changes(self) -> list[list[str]]:
+        return [words for words in self.ran if words[1] != "table"]
 
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(tmp_path)
+    for k in range(2):
+        machine.drive(f"/dev/dm-{k}", SIZE)
+    machine.array("md0", (9, 0), ["/dev/dm-0", "/dev/dm-1"])
+    machine.answers["--target linnet vol"] = "0 129024 linnet md 9:0 2 259:0 2048 259:1 2048 2 policy baseline\n"
     monkeypatch.setattr(dm_plan, "host", lambda: machine)
     return machine
 
@@ -56,9 +62,8 @@ def described(host: Machine) -> str:
 
 
 def call(*words: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(app, ["dm", *words])
-    said = result.stderr if isinstance(result.exception, SystemExit | None) else str(result.exception)
-    return result.exit_code, result.stdout, " ".join(said.split())
+    code, out, said = called(*words)
+    return code, out, " ".join(said.split())
 
 
 @pytest.mark.parametrize(
@@ -95,6 +100,41 @@ def test_load(host: Machine, model: str, before: str, replica: str | None, after
     assert call("load", "vol", model, *(["--replica", replica] if replica else []))[0] == 0
     assert described(host) == after
     assert (host.firmware / "better.linnet").read_bytes() == b"model"
+
+
+def test_a_model_is_recorded_for_the_slot_of_its_leg(host: Machine, model: str) -> None:
+    # Slot 0 was absent when the volume was started: the table counts from slot 1.
+    members = host.root / "sys/block/md0/md"
+    for k in range(2):
+        (members / f"dev-dm-{k}/slot").write_text(f"{k + 1}\n")
+    describe(host, "policy linnos model:1 a.linnet model:2 b.linnet")
+    assert call("load", "vol", model, "--replica", "1")[0] == 0
+    assert host.changes[-1] == ["dmsetup", "message", "vol", "0", "load", "1", "better.linnet"]
+    assert described(host) == "policy linnos model:1 a.linnet model:2 better.linnet"
+    (members / "dev-dm-0/slot").write_text("none\n")
+    code, _, said = call("load", "vol", model, "--replica", "0")
+    assert code == 0 and "replica 0 has no place in md0 now" in said
+    assert described(host) == "policy linnos model:1 a.linnet model:2 better.linnet"
+    code, _, said = call("load", "vol", model, "--replica", "2")
+    assert code == 1 and "has replicas 0 to 1" in said
+
+
+def test_a_device_that_took_the_name_of_a_volume(host: Machine, model: str) -> None:
+    describe(host, "policy baseline")
+    host.answers["--target linnet vol"] = "0 8 linnet 2 259:0 0 259:1 0 2 policy baseline\n"
+    assert call("policy", "vol", "linnos")[0] == 0 and call("load", "vol", model, "--replica", "1")[0] == 0
+    assert described(host) == "policy baseline"
+
+
+def test_a_dry_run_that_may_not_ask(host: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(words: list[str]) -> str:
+        raise DmError("dmsetup: Permission denied")
+
+    describe(host, "policy baseline")
+    monkeypatch.setattr(host, "run", denied)
+    assert call("policy", "vol", "linnos")[0] == 1
+    code, out, said = call("policy", "vol", "linnos", "--dry-run")
+    assert code == 0 and len(out.splitlines()) == 2 and "Permission denied" in said
 
 
 def test_the_name_under_which_the_model_was_installed(host: Machine, model: str) -> None:
@@ -142,7 +182,7 @@ def test_dry_run_and_json(host: Machine, model: str) -> None:
     path = describe(host, "policy baseline hedge 1")
     before = path.read_bytes()
     code, out, _ = call("policy", "vol", "linnos", "--hedge", "2", "--dry-run")
-    assert code == 0 and path.read_bytes() == before and not host.ran
+    assert code == 0 and path.read_bytes() == before and not host.changes
     steps = [
         "dmsetup message vol 0 policy linnos",
         f"sed -i 's/^arguments=.*/arguments=policy linnos hedge 1/' {path}",
@@ -151,7 +191,7 @@ def test_dry_run_and_json(host: Machine, model: str) -> None:
     ]
     assert out.splitlines() == steps
     told = json.loads(call("policy", "vol", "linnos", "--hedge", "2", "--json", "--dry-run")[1])
-    assert told == {"steps": steps, "dry_run": True, "warnings": [], "refusals": [], "notes": []} and not host.ran
+    assert told == {"steps": steps, "dry_run": True, "warnings": [], "refusals": [], "notes": []} and not host.changes
     told = json.loads(call("policy", "vol", "linnos", "--hedge", "2", "--json")[1])
     assert told["steps"] == steps and not told["dry_run"] and described(host) == "policy linnos hedge 2"
     told = json.loads(call("load", "vol", model, "--json")[1])
@@ -159,7 +199,7 @@ def test_dry_run_and_json(host: Machine, model: str) -> None:
     assert described(host) == "policy linnos hedge 2 model better.linnet"
     host.ran.clear()
     told = json.loads(call("remove", "vol", "--json")[1])
-    assert told["steps"] == ["dmsetup remove vol"] and host.ran[1:] == [["dmsetup", "remove", "vol"]]
+    assert told["steps"] == ["dmsetup remove vol"] and host.changes == [["dmsetup", "remove", "vol"]]
 
 
 @pytest.mark.parametrize(

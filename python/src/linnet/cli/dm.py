@@ -192,11 +192,11 @@ def load_model(
     Example: [bold]linnet dm load vol better.linnet[/]
     """
     machine, plan = dm_plan.host(), Plan()
-    described = Description(machine, plan, tables.check_device_name(name))
+    described = Description(machine, plan, tables.check_device_name(name), dry_run)
     installed = install_model(plan, machine, model)
     which = [] if replica is None else [str(replica)]
     plan.steps.append(Run(["dmsetup", "message", name, "0", "load", *which, installed]))
-    described.record("model" if replica is None else f"model:{replica}", installed)
+    described.record_model(replica, installed)
     dm_plan.carry_out(machine, plan, dry_run, json)
 
 
@@ -224,7 +224,7 @@ def policy(
     if policy is None and hedge is None:
         raise DmError(f"give a policy ({', '.join(tables.POLICIES)}), --hedge PERCENT, or both")
     machine, plan = dm_plan.host(), Plan()
-    described = Description(machine, plan, tables.check_device_name(name))
+    described = Description(machine, plan, tables.check_device_name(name), dry_run)
     message = ["dmsetup", "message", name, "0"]
     # Each change is recorded once the kernel has taken it, whether or not it takes the next.
     if policy is not None:

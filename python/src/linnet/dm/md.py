@@ -8,7 +8,6 @@ from pathlib import Path
 
 from linnet.dm import DmError
 from linnet.dm.host import Host
-from linnet.dm.table import REPLICAS_MAX
 
 RUNNING = ("clean", "active", "active-idle", "write-pending")
 
@@ -21,6 +20,8 @@ class Member:
     number: tuple[int, int]
     offset: int
     """Sector at which its data begins."""
+    slot: int | None
+    """Its place in the array; a spare, or a member that failed, has none."""
 
 
 @dataclass(frozen=True)
@@ -53,19 +54,18 @@ def number_of(text: str) -> tuple[int, int]:
 
 
 def array(host: Host, number: tuple[int, int]) -> Array:
-    """The array of this device number. Members are in the order of their slots."""
+    """The array of this device number. Members are in the order of their slots, then those without one."""
     own = host.sysfs(number)
     if not (own / "md").exists():
         raise DmError(f"{host.name(number)} is not an md array")
     found = []
     for directory in (own / "md").glob("dev-*"):
-        slot = text_of(directory / "slot")
-        about = text_of(directory / "block" / "dev")
-        if about:
-            rank = int(slot) if slot.isdigit() else REPLICAS_MAX
-            found.append((rank, Member(directory, number_of(about), int(text_of(directory / "offset") or 0))))
-    members = [member for _, member in sorted(found, key=lambda one: (one[0], one[1].number))]
-    return Array(own.name, own / "md", int(text_of(own / "size") or 0), members)
+        text = text_of(directory / "slot")
+        slot = int(text) if text.isdigit() else None
+        if about := text_of(directory / "block" / "dev"):
+            found.append(Member(directory, number_of(about), int(text_of(directory / "offset") or 0), slot))
+    found.sort(key=lambda one: (one.slot is None, one.slot or 0, one.number))
+    return Array(own.name, own / "md", int(text_of(own / "size") or 0), found)
 
 
 def unfit(one: Array, states: tuple[str, ...] = RUNNING) -> str | None:

@@ -36,11 +36,18 @@ class Volume:
 
 
 def volume(host: Host, name: str) -> Volume:
-    """The volume of this name."""
+    """The volume of this name. Raises ``DmError`` if there is none."""
+    if (found := above_md(host, name)) is None:
+        raise DmError(f"{name}: no volume above md; `dmsetup table --target linnet` lists them")
+    return found
+
+
+def above_md(host: Host, name: str) -> Volume | None:
+    """The volume of this name; None if the device is another, or not there."""
     lines = per_device(host.run(["dmsetup", "table", "--target", "linnet", check_device_name(name)]), name)
     words = lines.get(name, "").split()
     if len(words) < 6 or words[2:4] != ["linnet", "md"]:
-        raise DmError(f"{name}: no volume above md; `dmsetup table --target linnet` lists them")
+        return None
     count = int(words[5])
     places = words[6 : 6 + 2 * count]
     return Volume(name, number_of(words[4]), [(number_of(places[2 * k]), int(places[2 * k + 1])) for k in range(count)])
