@@ -14,7 +14,7 @@ case $1 in
 create) [ ! -e dm/$2 ] && case $* in *unheard-of*) false ;; esac && : >dm/$2 ;;
 info) [ -e dm/$2 ] ;;
 remove) rm dm/$2 ;;
-table) [ ! -e dm/$4 ] || case $3-$4 in linnet-leg-*-leg*) echo "0 131072 linnet-leg 8:${4#*-leg} 0" ;; esac ;;
+table) [ ! -e dm/$4 ] || case $3-$4 in linnet-leg-*-leg*) echo "0 131072 linnet-leg 8:${4##*-leg} 0" ;; esac ;;
 esac
 """
 # An array of two, whose members are legs, or else drives.
@@ -37,7 +37,7 @@ assemble() {{
 	echo 9:0 >$md/dev; echo 129024 >$md/size
 }}
 case $* in
-"--examine --export /dev/sd"* | "--detail --export"*) echo MD_UUID={UUID} ;;
+"--examine --export /dev/sd"* | "--examine --export /dev/etherd/"* | "--detail --export"*) echo MD_UUID={UUID} ;;
 "--examine /dev/sda") echo "   Device Role : Active device 0" ;;
 "--examine /dev/sdb") echo "   Device Role : Active device 1" ;;
 --assemble*) shift; assemble "$@" ;;
@@ -68,9 +68,9 @@ class Machine:
     def describe(self, arguments: str) -> None:
         (self.root / "etc/linnet/volumes.d/vol.conf").write_text(f"uuid={UUID}\narguments={arguments}\n")
 
-    def drives(self, count: int) -> None:
+    def drives(self, count: int, kind: str = "sd") -> None:
         for k in range(count):
-            own = self.root / "sys/class/block" / f"sd{'ab'[k]}"
+            own = self.root / "sys/class/block" / f"{kind}{'ab'[k]}"
             (own / "holders").mkdir(parents=True)
             (own / "dev").write_text(f"8:{k}\n")
             (own / "size").write_text("131072\n")
@@ -144,6 +144,29 @@ def test_what_is_said_of_a_member_follows_its_slot(machine: Machine, arguments: 
     words = machine.log[-1].split("linnet md 9:0 ")[1].split()
     assert words[0] == f"{len(slots)}"
     assert words[1 + 2 * len(slots) :] == [f"{len(taken.split())}", *taken.split()]
+
+
+@pytest.mark.parametrize(
+    ("there", "of_this_volume"),
+    [("vol-leg7", True), ("vol-leg10", True), ("vol-legacy-leg7", False), ("vol-leg7-leg8", False), ("vol-leg", False)],
+)
+def test_a_leg_without_its_drive(machine: Machine, there: str, of_this_volume: bool) -> None:
+    machine.drives(1)
+    name = machine.root / "sys/block/dm-9/dm/name"
+    name.parent.mkdir(parents=True)
+    name.write_text(f"{there}\n")
+    (machine.root / "dm" / there).touch()
+    wanted = "LINNET_HELD=1\n" if of_this_volume else "LINNET_LEG=vol-leg0\n"
+    assert machine.run("leg", "/dev/sda", UUID)[:2] == (0, wanted)
+
+
+def test_a_drive_whose_name_has_a_slash(machine: Machine) -> None:
+    machine.drives(2, "etherd!")
+    assert machine.run("leg", "/dev/etherd/a", UUID)[:2] == (0, "LINNET_LEG=vol-leg0\n")
+    (machine.root / "dm/vol-leg0").unlink()
+    code, _, said = machine.run("start", "vol")
+    assert code == 0, said
+    assert machine.devices == ["vol", "vol-leg0", "vol-leg1"]
 
 
 def test_a_start_that_fails_leaves_what_it_found(machine: Machine) -> None:

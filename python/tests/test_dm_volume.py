@@ -158,6 +158,36 @@ def test_a_name_that_is_taken_is_refused(host: MdHost) -> None:
         assert description.read_text() == "uuid=1\n"
 
 
+def test_names_that_begin_alike_are_no_legs(host: MdHost) -> None:
+    for k, there in enumerate(["vol-legacy", "vol-legacy-leg0", "vol-leg", "vol-leg0-leg1"]):
+        own = host.root / f"sys/block/dm-{k}/dm"
+        own.mkdir(parents=True)
+        (own / "name").write_text(f"{there}\n")
+    words = ("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", "--dry-run", "--json")
+    assert json.loads(call(*words)[1])["refusals"] == []
+    (own / "name").write_text("vol-leg3\n")
+    assert "`dmsetup remove vol-leg3` if it is left" in json.loads(call(*words)[1])["refusals"][0]
+
+
+def test_drives_whose_names_have_a_slash(host: MdHost) -> None:
+    drives = [f"/dev/etherd!e0.{k}" for k in range(2)]
+    for drive in drives:
+        host.drive(drive, SIZE)
+    host.array("md5", (9, 5), drives)
+    for k in range(2):
+        host.drive(f"/dev/dm-{k}", SIZE)
+        (host.root / f"sys/block/dm-{k}/dm").mkdir()
+        (host.root / f"sys/block/dm-{k}/dm/name").write_text(f"vol-leg{k}\n")
+        host.answers[f"--target linnet-leg vol-leg{k}"] = f"0 131072 linnet-leg {host.word(drives[k])} 0\n"
+    host.array("md0", (9, 0), ["/dev/dm-0", "/dev/dm-1"])
+    host.drive("/dev/mapper/vol", SIZE)
+    places = " ".join(f"{host.word(f'/dev/dm-{k}')} 2048" for k in range(2))
+    host.answers["--target linnet vol"] = f"0 129024 linnet md 9:0 2 {places} 2 policy linnet-best\n"
+    code, _, said = call("release", "vol")
+    assert code == 0, said
+    assert commands(host)[-1] == "mdadm --assemble /dev/md0 /dev/etherd/e0.0 /dev/etherd/e0.1"
+
+
 def test_adopt_refuses_an_array_in_use_and_a_drive(host: MdHost) -> None:
     host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
     host.mount("/dev/md5", "/srv")

@@ -119,9 +119,10 @@ class Host:
         return int((self.sysfs(number) / "size").read_text())
 
     def name(self, number: tuple[int, int]) -> str:
-        """What the kernel calls a block device, such as ``nvme0n1``; ``major:minor`` when it is gone."""
+        """What the kernel calls a block device below ``/dev``, such as ``nvme0n1``; ``major:minor`` when it is gone."""
         path = self.sysfs(number)
-        return path.name if path.exists() else f"{number[0]}:{number[1]}"
+        # sysfs cannot have the / of such as etherd/e0.0.
+        return path.name.replace("!", "/") if path.exists() else f"{number[0]}:{number[1]}"
 
     def read(self, path: str, offset: int, size: int) -> bytes:
         """Bytes of a device."""

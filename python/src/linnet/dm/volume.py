@@ -150,8 +150,8 @@ def _taken(host: Host, name: str) -> list[str]:
             f"`linnet dm release {name}` take it off"
         )
     for own in sorted((host.root / "sys/block").glob("dm-*/dm/name")):
-        if (there := text_of(own)) == name or there.startswith(f"{name}-leg"):
-            left = f"; `dmsetup remove {there}` if it is left of a command that failed" if _is_leg(name, there) else ""
+        if (there := text_of(own)) == name or _is_leg(name, there):
+            left = f"; `dmsetup remove {there}` if it is left of a command that failed" if there != name else ""
             found.append(f"there is a device-mapper device {there}; give another name{left}")
     return found
 
