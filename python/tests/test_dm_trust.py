@@ -33,6 +33,8 @@ def test_trust_sends_the_generations_that_were_read_first(host: MdHost, volume: 
         ("array_state", "read-auto"),
         ("resync_start", "4096"),
         ("sync_action", "check"),
+        ("bitmap/metadata", "clustered"),
+        ("bitmap/location", "file"),
         ("dev-dm-1/state", "in_sync,want_replacement"),
         ("dev-dm-1/state", "spare"),
         ("dev-dm-1/bad_blocks", "8 8"),

@@ -128,6 +128,8 @@ def test_adopt_moves_no_data(host: MdHost) -> None:
         ("resync_start", "0", "uncleanly"),
         ("sync_action", "recover", "recover"),
         ("bitmap/backlog", "256", "write-behind"),
+        ("bitmap/metadata", "clustered", "other machines write"),
+        ("bitmap/location", "file", "its bitmap in a file"),
         ("degraded", "1", "md5 is degraded"),
         ("dev-nvme1n1/state", "in_sync,write_mostly", "write_mostly"),
         ("dev-nvme1n1/state", "faulty", "faulty"),

@@ -71,7 +71,8 @@ def array(host: Host, number: tuple[int, int]) -> Array:
 def unfit(one: Array, states: tuple[str, ...] = RUNNING) -> str | None:
     """Why no leg of an array can be trusted now, in words."""
     said = {name: text_of(one.directory / name) for name in ("level", "array_state", "resync_start", "sync_action")}
-    behind, position = text_of(one.directory / "bitmap/backlog"), text_of(one.directory / "reshape_position")
+    bitmap = {name: text_of(one.directory / "bitmap" / name) for name in ("backlog", "location", "metadata")}
+    behind, position = bitmap["backlog"], text_of(one.directory / "reshape_position")
     reasons = {
         f"level {said['level'] or 'unknown'}, not raid1": said["level"] != "raid1",
         f"state {said['array_state'] or 'unknown'}, so it is not running for writes": said["array_state"] not in states,
@@ -80,6 +81,8 @@ def unfit(one: Array, states: tuple[str, ...] = RUNNING) -> str | None:
         ),
         f"work to do: {said['sync_action'] or 'unknown'}": said["sync_action"] != "idle",
         "a reshape to finish": position not in ("none", ""),
+        "a clustered bitmap, so other machines write to its drives": bitmap["metadata"] == "clustered",
+        "its bitmap in a file, without which nothing assembles it at boot": bitmap["location"] == "file",
         f"write-behind (backlog {behind}), which cannot be followed": behind not in ("", "0"),
     }
     return next((f"{one.name} has {reason}" for reason, applies in reasons.items() if applies), None)
