@@ -251,6 +251,13 @@ def test_the_same_device_twice(host: FakeHost) -> None:
     assert "partitions of one disk" in dm("create", "vol", one, two, "--dry-run").stderr
 
 
+def test_the_name_of_a_described_volume_is_taken(host: FakeHost) -> None:
+    host.description("vol").parent.mkdir(parents=True)
+    host.description("vol").touch()
+    assert "describes a volume of this name" in refused(host, "create", "vol", host.a, host.b)
+    assert dm("create", "other", host.a, host.b).exit_code == 0
+
+
 def test_replicas_must_hold_the_same_bytes(host: FakeHost) -> None:
     changed = host.drive("/dev/nvme2n1", data=b"\0" * (SIZE - 100) + b"x")
     message = refused(host, "create", "vol", host.a, changed)

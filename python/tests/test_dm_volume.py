@@ -147,16 +147,18 @@ def test_adopt_refuses(host: MdHost, file: str, text: str, why: str) -> None:
 def test_a_name_that_is_taken_is_refused(host: MdHost) -> None:
     host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
     plain = ("create", "NAME", "--md", "/dev/nvme0n1", "/dev/nvme1n1")
-    for name, why in [("old", "describes a volume of this name"), ("data", "device data"), ("x" * 33, "at most 32")]:
+    taken = [("old", "describes a volume of this name"), ("data", "device data")]
+    for name, why in [*taken, *((odd, "at most 32") for odd in ("x" * 33, ".x", "a:b", "v=1", "x@y", "#"))]:
         description = host.description("old")
         description.parent.mkdir(parents=True, exist_ok=True)
         description.write_text("uuid=1\n")
-        taken = host.root / "sys/block/dm-7/dm"
-        taken.mkdir(parents=True, exist_ok=True)
-        (taken / "name").write_text("data\n")
+        other = host.root / "sys/block/dm-7/dm"
+        other.mkdir(parents=True, exist_ok=True)
+        (other / "name").write_text("data\n")
         for words in (("adopt", "/dev/md5", "--name", name), tuple(name if w == "NAME" else w for w in plain)):
             code, _, said = call(*words)
-            assert code == 1 and why in said and not commands(host), (words, said)
+            assert code == 1 and why in said, (words, said)
+            assert set(commands(host)) <= {"mdadm --detail --export /dev/md5"}
         assert description.read_text() == "uuid=1\n"
 
 
@@ -188,6 +190,39 @@ def test_drives_whose_names_have_a_slash(host: MdHost) -> None:
     code, _, said = call("release", "vol")
     assert code == 0, said
     assert commands(host)[-1] == "mdadm --assemble /dev/md0 /dev/etherd/e0.0 /dev/etherd/e0.1"
+
+
+def test_an_array_is_described_once(host: MdHost) -> None:
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    description = host.description("old")
+    description.parent.mkdir(parents=True)
+    description.write_text(f"arguments=policy baseline\nuuid={UUID.upper().replace(':', '-')}\n")
+    code, _, said = call("adopt", "/dev/md5", "--name", "vol")
+    assert code == 1 and "describes md5 already; `linnet dm start old` puts" in said
+    assert commands(host) == ["mdadm --detail --export /dev/md5"] and not host.description("vol").exists()
+    description.write_text("arguments=policy baseline\nuuid=1\n")
+    assert call("adopt", "/dev/md5", "--name", "vol")[0] == 0
+
+
+def test_an_array_on_legs_is_not_adopted(host: MdHost, volume: Path) -> None:
+    code, _, said = call("adopt", "/dev/md0", "--name", "other")
+    assert code == 1 and "dm-1 is the leg vol-leg1 already; `dmsetup remove vol-leg1` once md0 is stopped" in said
+    host.description("vol").parent.mkdir(parents=True)
+    host.description("vol").write_text("uuid=1\narguments=policy baseline\n")
+    assert "dm-1 is the leg vol-leg1 already; `linnet dm start vol` puts" in call("adopt", "/dev/md0")[2]
+    assert not [command for command in commands(host) if "--detail" not in command]
+    for k in range(2):
+        host.answers[f"--target linnet-leg vol-leg{k}"] = ""  # other devices of device-mapper are drives like any
+    assert call("adopt", "/dev/md0", "--name", "other")[0] == 0
+
+
+def test_adopt_says_what_to_do_with_a_spare(host: MdHost) -> None:
+    host.drive("/dev/nvme2n1", SIZE)
+    spare = host.array("md5", (9, 5), [f"/dev/nvme{k}n1" for k in range(3)]) / "dev-nvme2n1"
+    (spare / "state").write_text("spare\n")
+    (spare / "slot").write_text("none\n")
+    code, _, said = call("adopt", "/dev/md5", "--name", "vol")
+    assert code == 1 and "nvme2n1 is a spare; take it out before: mdadm --remove /dev/md5 /dev/nvme2n1" in said
 
 
 def test_adopt_refuses_an_array_in_use_and_a_drive(host: MdHost) -> None:

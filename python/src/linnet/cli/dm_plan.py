@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from linnet.cli.output import fail, print_json, warn
-from linnet.dm import DmError, status
+from linnet.dm import DmError, md, status
 from linnet.dm import table as tables
 from linnet.dm.host import Host
 from linnet.dm.plan import Describe, Forget, Install, Plan, Redescribe, Run, Step
@@ -151,10 +151,7 @@ def perform(machine: Host, step: Step) -> None:
         step.target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(step.target, step.data, follow=False)
     elif isinstance(step, Describe):
-        said = machine.run(["mdadm", "--detail", "--export", step.array])
-        uuid = next((line[8:] for line in said.splitlines() if line.startswith("MD_UUID=")), None)
-        if uuid is None:
-            raise DmError(f"mdadm --detail --export {step.array}: no MD_UUID, so the volume cannot be described")
+        uuid = md.uuid(machine, step.array)
         step.target.parent.mkdir(parents=True, exist_ok=True)
         write_whole(step.target, f"uuid={uuid}\narguments={' '.join(step.arguments)}\n".encode(), follow=False)
     elif isinstance(step, Redescribe):

@@ -68,6 +68,20 @@ def array(host: Host, number: tuple[int, int]) -> Array:
     return Array(own.name, own / "md", int(text_of(own / "size") or 0), found)
 
 
+def uuid(host: Host, path: str) -> str:
+    """The UUID of a running array, as mdadm writes it. Raises ``DmError`` if mdadm does not tell it."""
+    said = host.run(["mdadm", "--detail", "--export", path])
+    found = next((line[8:] for line in said.splitlines() if line.startswith("MD_UUID=")), None)
+    if found is None:
+        raise DmError(f"mdadm --detail --export {path}: no MD_UUID, so the volume cannot be described")
+    return found
+
+
+def is_spare(member: Member) -> bool:
+    """Does it wait for a member to fail?"""
+    return member.slot is None and text_of(member.directory / "state") == "spare"
+
+
 def unfit(one: Array, states: tuple[str, ...] = RUNNING) -> str | None:
     """Why no leg of an array can be trusted now, in words."""
     said = {name: text_of(one.directory / name) for name in ("level", "array_state", "resync_start", "sync_action")}

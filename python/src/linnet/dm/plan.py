@@ -160,12 +160,23 @@ def install_model(plan: Plan, host: Host, file: Path) -> str:
     return name
 
 
+def described_as(host: Host, name: str) -> list[str]:
+    """Why a new device cannot have this name: a volume above md has it, whether it is started or not."""
+    described = host.description(name)
+    if not described.exists():
+        return []
+    return [
+        f"{described} describes a volume of this name; `linnet dm start {name}`, then `linnet dm release {name}` "
+        "take it off"
+    ]
+
+
 def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     """The plan that makes a device. With ``dry_run``, a device that cannot be examined gives a warning."""
     check_device_name(wish.name)
     check_policy(wish.policy)
     _check(wish)
-    plan = Plan()
+    plan = Plan(refusals=described_as(host, wish.name))
     devices = _look_up(host, wish.devices, plan, dry_run)
     _guard(host, wish, devices, plan, dry_run)
     known = len(devices) == len(wish.devices)

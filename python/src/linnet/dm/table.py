@@ -22,6 +22,9 @@ MIRROR_GONE = (
 )
 DEVICE_NAME = re.compile(r"[A-Za-z0-9#+.:=@_][A-Za-z0-9#+.:=@_-]{0,126}")
 
+VOLUME_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,31}")
+"""Of a volume above md. mdadm refuses others since 4.3, and at boot `*.conf` passes over names with a dot in front."""
+
 
 def check_policy(name: str) -> str:
     """Refuse a policy that the kernel does not know."""

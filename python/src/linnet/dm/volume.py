@@ -7,6 +7,7 @@ and each drive. The array keeps the data; without the volume it is an ordinary a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,13 +16,12 @@ from linnet.dm import DmError, guard, md
 from linnet.dm.guard import SECTOR, Device
 from linnet.dm.host import Host
 from linnet.dm.md import number_of, text_of
-from linnet.dm.plan import Describe, Forget, Plan, Run, Wish, install_model, tolerated
+from linnet.dm.plan import Describe, Forget, Plan, Run, Wish, described_as, install_model, tolerated
 from linnet.dm.status import per_device
-from linnet.dm.table import REPLICAS_MAX, check_device_name, check_hedge, check_policy
+from linnet.dm.table import REPLICAS_MAX, VOLUME_NAME, check_device_name, check_hedge, check_policy
 
 MIB_SECTORS = 2048
-NAME_MAX = 32
-"""Letters of an array's name in its superblock."""
+UUID = re.compile(r"^uuid=(.*)$", re.MULTILINE)
 STARTER = "/usr/lib/linnet/volume"
 
 
@@ -141,13 +141,10 @@ def free_array(host: Host) -> str:
 
 def _taken(host: Host, name: str) -> list[str]:
     """Why a new volume cannot have this name."""
-    found = []
-    if len(name) > NAME_MAX:
-        found.append(f"{name}: mdadm takes names of at most {NAME_MAX} letters")
-    if (described := host.description(name)).exists():
+    found = described_as(host, name)
+    if not VOLUME_NAME.fullmatch(name):
         found.append(
-            f"{described} describes a volume of this name; `linnet dm start {name}`, then "
-            f"`linnet dm release {name}` take it off"
+            f"{name}: mdadm takes names of at most 32 letters, digits and any of ._-, the first no dot or dash"
         )
     for own in sorted((host.root / "sys/block").glob("dm-*/dm/name")):
         if (there := text_of(own)) == name or _is_leg(name, there):
@@ -245,7 +242,7 @@ def adopt(
     check_device_name(name)
     device = guard.device(host, path)
     of = md.array(host, device.number)
-    plan = Plan(refusals=[*_taken(host, name), *guard.in_use(host, device)])
+    plan = Plan(refusals=[*_taken(host, name), *guard.in_use(host, device), *_adopted(host, of)])
     version = text_of(of.directory / "metadata_version")
     if version and not version.startswith("1."):
         plan.refusals.append(
@@ -259,10 +256,11 @@ def adopt(
     if not 2 <= len(of.members) <= REPLICAS_MAX:
         plan.refusals.append(f"{of.name} has {len(of.members)} members; a volume has 2 to {REPLICAS_MAX}")
     for member in of.members:
-        if reason := md.unfit_member(member, member.offset):
-            plan.refusals.append(f"{host.name(member.number)}: {reason}")
-        if host.name(member.number).startswith("dm-"):
-            plan.warnings.append(f"{host.name(member.number)} is a device-mapper device; is {of.name} adopted already?")
+        drive = host.name(member.number)
+        if md.is_spare(member):
+            plan.refusals.append(f"{drive} is a spare; take it out before: mdadm --remove {of.path} /dev/{drive}")
+        elif reason := md.unfit_member(member, member.offset):
+            plan.refusals.append(f"{drive}: {reason}")
     if (holds := host.signature(path)) and "LVM2_member" in holds:
         plan.warnings.append(
             f"{of.path} is a physical volume of LVM, which will find it on the array and on the volume: keep it from "
@@ -289,6 +287,36 @@ def adopt(
     return plan
 
 
+def _adopted(host: Host, of: md.Array) -> list[str]:
+    """Why an array belongs to a volume already."""
+    again = "; `linnet dm start {0}` puts the volume above it"
+    found = []
+    if names := described(host):
+        uuid = _plain(md.uuid(host, of.path))
+        for name in names:
+            known = UUID.search(host.description(name).read_text(errors="replace"))
+            if known and _plain(known[1]) == uuid:
+                found.append(f"{host.description(name)} describes {of.name} already{again.format(name)}")
+    for member in of.members:
+        if _drive_below(host, leg := text_of(host.sysfs(member.number) / "dm/name")):
+            name = leg.rpartition("-leg")[0]
+            way = again.format(name) if name in names else f"; `dmsetup remove {leg}` once {of.name} is stopped"
+            found.append(f"{host.name(member.number)} is the leg {leg} already{way}")
+    return found
+
+
+def _plain(uuid: str) -> str:
+    """The digits of a UUID: md and blkid group them differently."""
+    return re.sub("[:-]", "", uuid).strip().lower()
+
+
+def _drive_below(host: Host, leg: str) -> list[str]:
+    """Number of the drive below a leg, and where the leg begins there; empty for any other device."""
+    lines = per_device(host.run(["dmsetup", "table", "--target", "linnet-leg", leg]), leg) if leg else {}
+    words = lines.get(leg, "").split()
+    return words[3:] if words[2:3] == ["linnet-leg"] else []
+
+
 def release(host: Host, name: str) -> Plan:
     """The plan that takes a volume off: what is left is the array on its drives."""
     one = volume(host, name)
@@ -306,12 +334,11 @@ def release(host: Host, name: str) -> Plan:
             there = f"; {leg or host.name(number)} has its number now, and stays" if host.sysfs(number).exists() else ""
             plan.warnings.append(f"leg {k} of {name} has gone{there}; {of.name} is assembled without its drive")
             continue
-        lines = per_device(host.run(["dmsetup", "table", "--target", "linnet-leg", leg]), leg)
-        words = lines.get(leg, "").split()
-        if len(words) != 5 or words[4] != "0":
+        below = _drive_below(host, leg)
+        if below[1:] != ["0"]:
             raise DmError(f"{leg or host.name(number)}: no leg that begins where its drive begins; release it by hand")
         legs.append(leg)
-        drive = number_of(words[3])
+        drive = number_of(below[0])
         if number not in members:
             plan.warnings.append(f"{leg} is no member of {of.name}; {host.name(drive)} stays as it is")
         elif host.sysfs(drive).exists():
