@@ -65,9 +65,9 @@ class MdHost(FakeHost):
         return own / "md"
 
 
-def machine(root: Path, monkeypatch: pytest.MonkeyPatch) -> MdHost:
+def machine(root: Path, monkeypatch: pytest.MonkeyPatch, kind: type[MdHost] = MdHost) -> MdHost:
     """One with two drives, which the commands take for theirs."""
-    made = MdHost(root)
+    made = kind(root)
     for k in range(2):
         made.drive(f"/dev/nvme{k}n1", SIZE)
     monkeypatch.setattr(dm_plan, "host", lambda: made)

@@ -13,6 +13,10 @@ from linnet.cli.options import AsJson
 from linnet.cli.output import console, print_json
 from linnet.dm import DmError, volume
 from linnet.dm.plan import Plan, Run
+from linnet.dm.trust import trust as give_trust
+
+SAID = {"pending": "pending: trusted after the next write", "spare": "a spare, which md does not write yet"}
+"""What a leg has that is neither trusted nor refused, in words."""
 
 
 def adopt(
@@ -76,8 +80,9 @@ def start(
 def trust(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
     """Let reads of a volume above md go to the drives that md says hold everything.
 
-    A drive loses its trust with the first write that it misses, with any error of a write, and when something is
-    suspended or removed; reads then go through md. Exits with 1 if a drive could not be trusted.
+    A drive is pending until a write of the volume has reached it. It loses its trust with the first write that it
+    misses, with any error of a write, and when something is suspended or removed; reads then go through md. Exits with
+    1 if a drive that is no spare could not be trusted.
 
     Example: [bold]linnet dm trust vol[/]
     """
@@ -87,21 +92,24 @@ def trust(name: Name, json: AsJson = False, dry_run: DryRun = False) -> None:
         dm_plan.carry_out(machine, Plan([dm_plan.question(name), told]), dry_run, json)
         return
     # The generations come first: what happens after them makes the kernel refuse them.
-    found = dm_plan.ask(machine, name)
+    legs = dm_plan.ask(machine, name)[name]["replicas"]
     if not machine.is_root():
         raise DmError("needs root; --dry-run prints the commands")
-    replicas = found[name]["replicas"]
-    if any("generation" not in one for one in replicas):
+    if any("generation" not in one for one in legs):
         raise DmError(f"{name} is no volume above md, so there is nothing to trust")
-    reasons = volume.trust(machine, name, [one["generation"] for one in replicas])
+    verdicts = give_trust(
+        machine, name, [one["generation"] for one in legs], lambda: dm_plan.ask(machine, name)[name]["replicas"]
+    )
+    found = list(zip([one["name"] for one in legs], verdicts, strict=True))
     if json:
-        legs = [
-            {"leg": k, "device": one["name"], "trusted": reason is None, "reason": reason}
-            for k, (one, reason) in enumerate(zip(replicas, reasons, strict=True))
+        rows = [
+            {"leg": k, "device": device, "trusted": one.state == "trusted", "state": one.state, "reason": one.reason}
+            for k, (device, one) in enumerate(found)
         ]
-        print_json({"name": name, "legs": legs})
+        print_json({"name": name, "legs": rows})
     else:
-        for k, (one, reason) in enumerate(zip(replicas, reasons, strict=True)):
-            console.print(f"leg {k} ({one['name']}): {f'not trusted: {reason}' if reason else 'trusted'}")
-    if any(reasons):
+        for k, (device, one) in enumerate(found):
+            said = f"not trusted: {one.reason}" if one.reason else SAID.get(one.state, one.state)
+            console.print(f"leg {k} ({device}): {said}")
+    if any(one.reason for one in verdicts):
         raise typer.Exit(1)

@@ -53,39 +53,6 @@ def above_md(host: Host, name: str) -> Volume | None:
     return Volume(name, number_of(words[4]), [(number_of(places[2 * k]), int(places[2 * k + 1])) for k in range(count)])
 
 
-# ---- trust ----
-
-
-def trust(host: Host, name: str, generations: list[int]) -> list[str | None]:
-    """Give trust to each leg that md says holds everything; for each leg None, or why not.
-
-    ``generations`` were read before: if a leg has lost its trust since, the kernel refuses it.
-    """
-    one = volume(host, name)
-    if len(generations) != len(one.legs):
-        raise DmError(f"{name}: {len(generations)} generations for {len(one.legs)} legs; the table has changed")
-    of = md.array(host, one.array)
-    members = {member.number: member for member in of.members}
-    strangers = [host.name(number) for number in members if number not in dict(one.legs)]
-    why = md.unfit(of) or (f"{of.name} has members that are no legs: {', '.join(strangers)}" if strangers else None)
-    results: list[str | None] = []
-    for k, (number, offset) in enumerate(one.legs):
-        reason = why
-        if reason is None:
-            member = members.get(number)
-            reason = md.unfit_member(member, offset) if member else f"it is no member of {of.name}"
-        if reason is None:
-            try:
-                host.run(["dmsetup", "message", name, "0", "trust", str(k), str(generations[k])])
-            except DmError as error:
-                reason = f"{error}; something happened to it meanwhile, try again"
-        results.append(reason)
-    return results
-
-
-# ---- plans ----
-
-
 def _leg_name(name: str, k: int) -> str:
     return f"{name}-leg{k}"
 
