@@ -142,7 +142,9 @@ def test_a_missing_device_does_not_stop_the_checks_of_the_others(
     host: FakeHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def said(*words: str) -> str:
-        return " ".join(dm("create", "vol", *words, "--policy", "baseline", "--dry-run").stderr.split())
+        done = CliRunner().invoke(app, ["dm", "create", "vol", *words, "--policy", "baseline", "--dry-run"])
+        assert done.exit_code == ("would be refused" in done.stderr)
+        return " ".join(done.stderr.split())
 
     assert "would be refused" not in said(host.a, "/dev/nope")
     assert f"no difference was found between {host.a} and {host.b}:" in said(host.a, "/dev/nope", host.b)
@@ -168,8 +170,12 @@ def test_a_missing_device_does_not_stop_the_checks_of_the_others(
 
 def test_an_absent_device_twice(host: FakeHost) -> None:
     for other in ("/dev/nope", "/dev/./nope"):
-        told = dm("create", "vol", "/dev/nope", other, "--policy", "baseline", "--dry-run").stderr
-        assert f"would be refused: {other} and /dev/nope are the same device" in " ".join(told.split())
+        words = ["create", "vol", "/dev/nope", other, "--policy", "baseline", "--dry-run"]
+        done = CliRunner().invoke(app, ["dm", *words])
+        told = done.stderr
+        assert done.exit_code == 1 and f"would be refused: {other} and /dev/nope are the same device" in " ".join(
+            told.split()
+        )
     told = dm("create", "vol", "/dev/nope", "/dev/nope2", "--policy", "baseline", "--dry-run").stderr
     assert "would be refused" not in told
 
@@ -318,6 +324,7 @@ def test_messages(host: FakeHost, model: Path) -> None:
     dm("policy", "vol", "shortest-queue")
     dm("policy", "vol", "ewma-inflight", "--hedge", 0)
     dm("policy", "vol", "--hedge", 3)
+    host.answers["dmsetup table"] = "0 8 linnet 2 259:0 0 259:1 0 2 policy baseline"
     dm("remove", "vol")
     assert [shlex.join(words) for words in host.ran] == [
         "dmsetup message vol 0 load 1 m.linnet",
@@ -328,11 +335,6 @@ def test_messages(host: FakeHost, model: Path) -> None:
         "dmsetup table vol",
         "dmsetup remove vol",
     ]
-    host.ran.clear()
-    host.answers["dmsetup table"] = "0 8 linear 259:0 0"
-    result = CliRunner().invoke(app, ["dm", "remove", "root"])
-    assert result.exit_code == 1 and "target linear, not of linnet" in result.stderr
-    assert [words[1] for words in host.ran] == ["table"]
     assert (host.firmware / "m.linnet").exists()
     assert oct((host.firmware / "m.linnet").stat().st_mode & 0o444) == oct(0o444)
     # Another model under a name that a target uses.
@@ -344,6 +346,22 @@ def test_messages(host: FakeHost, model: Path) -> None:
     (installed,) = [path for path in host.firmware.iterdir() if path.name != "m.linnet"]
     assert installed.read_bytes() == model.read_bytes()
     assert host.ran == [["dmsetup", "message", "vol", "0", "load", installed.name]]
+
+
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [
+        ("0 8 linear 259:0 0", "target linear, not of linnet"),
+        ("0 8 linear 259:0 0\n8 8 linnet 1 259:0 0 0", "target linear, not of linnet"),
+        ("", "root has no table, so nothing says that it is of linnet"),
+    ],
+)
+def test_devices_of_others_are_not_removed(host: FakeHost, table: str, why: str) -> None:
+    host.answers["dmsetup table"] = f"{table}\n"
+    for dry in ([], ["--dry-run"]):
+        result = CliRunner().invoke(app, ["dm", "remove", "root", *dry])
+        assert result.exit_code == 1 and why in result.stderr
+    assert [words[1] for words in host.ran] == ["table", "table"]
 
 
 def test_status(host: FakeHost) -> None:
@@ -360,8 +378,8 @@ def test_status(host: FakeHost) -> None:
     assert "< 128 us" in shown
     assert "hedging 2 %, reads later than 450 us" in shown and "hedge_wins" in shown
     assert (found["hedge"], found["hedges"], found["hedge_us"]) == (2, 3, 450)
-    host.answers["dmsetup status"] = f"one: {STATUS}\ntwo: {STATUS}\n"
-    assert set(json.loads(dm("status", "--json").stdout)) == {"one", "two"}
+    host.answers["dmsetup status"] = f"one: {STATUS}\n2: {STATUS}\n"
+    assert set(json.loads(dm("status", "--json").stdout)) == {"one", "2"}
     host.answers["dmsetup status"] = ""
     assert json.loads(dm("status", "--json").stdout) == {}
     with pytest.raises(DmError, match="no device of the target"):

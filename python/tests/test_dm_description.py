@@ -198,6 +198,7 @@ def test_dry_run_and_json(host: Machine, model: str) -> None:
     assert [step.split()[0] for step in told["steps"]] == ["install", "dmsetup", "sed"]
     assert described(host) == "policy linnos hedge 2 model better.linnet"
     host.ran.clear()
+    host.answers["vol"] = host.answers["--target linnet vol"]
     told = json.loads(call("remove", "vol", "--json")[1])
     assert told["steps"] == ["dmsetup remove vol"] and host.changes == [["dmsetup", "remove", "vol"]]
 

@@ -81,17 +81,19 @@ def test_create_reports_the_faults_of_every_drive(host: MdHost, monkeypatch: pyt
     drives = [f"/dev/nvme{k}n1" for k in range(3)]
     code, out, _ = call("create", "vol", "--md", *drives, "--dry-run", "--json")
     told = json.loads(out)
-    assert code == 0 and len(told["steps"]) == 7 and not host.ran
+    assert code == 1 and len(told["steps"]) == 7 and not host.ran
     assert [line.partition(";")[0] for line in told["warnings"]] == ["/dev/nvme0n1: Permission denied"]
     assert ["mounted on /mnt" in told["refusals"][0], "nvme2n1 would be OVER" in told["refusals"][1]] == [True, True]
-    # Also where drives are not there, and without --dry-run.
+    # In words, too, and also where drives are not there, and without --dry-run.
+    code, out, said = call("create", "vol", "--md", *drives, "--dry-run")
+    assert code == 1 and "mdadm --create" in out and "would be refused: /dev/nvme1n1 is mounted on /mnt" in said
     absent = ["/dev/nvme7n1", "/dev/nvme8n1"]
     for drive in ("/dev/nvme8n1", "/dev/nvme9n1"):
         absent += ["--overwrite-data-on", drive]
     for words in (["--dry-run"], []):
         code, out, _ = call("create", "vol", "--md", *drives[1:], *absent, "--json", *words)
         told = json.loads(out)
-        assert code == (0 if words else 1) and told["steps"] == [] and not host.ran
+        assert code == 1 and told["steps"] == [] and not host.ran
         assert [line for line in told["refusals"] if "No such file" in line] == [
             f"/dev/nvme{k}n1: No such file or directory" for k in (7, 8, 9)
         ]

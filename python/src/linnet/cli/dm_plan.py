@@ -20,8 +20,14 @@ from linnet.dm.plan import Describe, Forget, Install, Plan, Redescribe, Run, Ste
 from linnet.files import write_whole
 
 Name = Annotated[str, typer.Argument(help="Name of the device below /dev/mapper.", show_default=False)]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the commands and run none; needs no root.")]
-Examined = Annotated[bool, typer.Option("--dry-run", help="Print the commands that change something; run none.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print the commands and run none; exit with 1 if they are refused. Needs no root."),
+]
+Examined = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Print the commands that change something, run none; exit with 1 if refused."),
+]
 """For commands that ask the machine, as root, what to do."""
 
 
@@ -92,7 +98,10 @@ def _say(plan: Plan, refused: bool) -> None:
 
 
 def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> None:
-    """Print every step and, unless it is a dry run, perform it. If anything is refused, no step is performed."""
+    """Print every step and, unless it is a dry run, perform it. If anything is refused, no step is performed.
+
+    Raises ``typer.Exit`` with 1 if anything is refused, in a dry run once every step is printed.
+    """
     plan.notes += initramfs_notes(machine, plan)
     told = {"warnings": plan.warnings, "refusals": plan.refusals, "notes": plan.notes}
     refused = bool(plan.refusals) and not dry_run
@@ -126,7 +135,7 @@ def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> N
         raise
     if json:
         print_json({"steps": done, "dry_run": dry_run, **told})
-    if refused:
+    if plan.refusals:
         raise typer.Exit(1)
 
 

@@ -216,8 +216,10 @@ def remove(host: Host, name: str, dry_run: bool) -> Plan:
             raise
         plan.warnings.append(f"{error}; whether {name} is a device of ours was not checked")
         return plan
-    others = {words[2] for words in lines if len(words) > 2} - {"linnet", "linnet-leg"}
-    if others:
+    targets = {words[2] for words in lines if len(words) > 2}
+    if not targets:
+        plan.refusals.append(f"{name} has no table, so nothing says that it is of linnet: dmsetup remove {name}")
+    if others := targets - {"linnet", "linnet-leg"}:
         plan.refusals.append(f"{name} is a device of the target {', '.join(sorted(others))}, not of linnet")
     if any(words[2:4] == ["linnet", "md"] for words in lines):
         plan.notes.append(

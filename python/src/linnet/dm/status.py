@@ -67,9 +67,9 @@ def per_device(output: str, name: str | None) -> dict[str, str]:
     """Lines of ``dmsetup status`` or ``dmsetup table`` by device; for a single device dmsetup omits the name."""
     found = {}
     for line in output.splitlines():
+        # Of a device alone the line begins with its start. No model or device name, and no start, has ": " behind it.
         before, colon, after = line.partition(": ")
-        # A device alone: the line begins with its start. A model or device name holds no ": ".
-        if colon and not before.isdigit():
+        if colon:
             found[before] = after
         elif name is not None and line.strip():
             found[name] = line
