@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from dm_host import SIZE, FakeHost
 from linnet.cli import app, dm_plan
+from linnet.dm import DmError
 from typer.testing import CliRunner
 
 SECTORS = SIZE // 512
@@ -95,3 +96,44 @@ def test_a_device_in_use_is_refused(host: FakeHost) -> None:
     host.mount("/dev/nvme4n1", "/srv")
     done = replace(host, REPLICAS, "vol", 0, "/dev/nvme4n1")
     assert done.exit_code == 1 and "mounted on /srv" in done.output and changed(host) == []
+
+
+def test_another_path_to_the_drive_of_a_replica_is_refused(host: FakeHost) -> None:
+    for path in ("/dev/nvme1n1", "/dev/nvme4n1"):
+        host.wwid(path, "eui.1")
+    done = replace(host, REPLICAS, "vol", 0, "/dev/nvme4n1")
+    assert done.exit_code == 1 and changed(host) == []
+    assert "/dev/nvme4n1 and /dev/nvme1n1 are two paths to one drive, eui.1" in " ".join(done.output.split())
+    # The drive of the replica itself, which came back under another name, also when the old one is still there.
+    assert replace(host, REPLICAS, "vol", 1, "/dev/nvme4n1").exit_code == 0
+    # Of a drive that has gone nothing is known.
+    (host.root / "sys/dev/block/259:1").unlink()
+    assert replace(host, REPLICAS, "vol", 0, "/dev/nvme4n1").exit_code == 0
+
+
+def test_partitions_of_one_disk_are_mentioned(host: FakeHost) -> None:
+    host.drive("/dev/nvme5n1")
+    one, two = (host.drive(f"/dev/nvme5n1p{k}", disk="nvme5n1") for k in (1, 2))
+    done = replace(host, REPLICAS.replace("259:1", host.word(one)), "vol", 0, two)
+    assert done.exit_code == 0 and "are partitions of one disk, nvme5n1" in " ".join(done.output.split())
+
+
+def test_a_replica_that_is_out_of_service_stays_so(host: FakeHost) -> None:
+    out = REPLICAS.replace("2 policy shortest-queue", "3 policy shortest-queue out:1")
+    done = replace(host, out, "vol", 1, "/dev/nvme4n1")
+    assert done.exit_code == 0 and changed(host)[0][-1].endswith(" out:1")
+    assert "until `dmsetup message vol 0 revive 1`" in " ".join(done.output.split())
+    assert "revive" not in replace(host, out, "vol", 0, "/dev/nvme4n1").output
+
+
+def test_a_resume_that_fails_says_how_to_go_on_or_back(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(words: list[str]) -> str:
+        if words[:2] == ["dmsetup", "resume"]:
+            raise DmError("dmsetup resume vol: Invalid argument")
+        return FakeHost.run(host, words)
+
+    monkeypatch.setattr(host, "run", failing)
+    done = replace(host, REPLICAS, "vol", 1, "/dev/nvme4n1")
+    said = " ".join(done.output.split())
+    assert done.exit_code == 1 and "not done: dmsetup resume vol" in said
+    assert "`dmsetup resume vol` goes on" in said and "`dmsetup clear vol` before that" in said

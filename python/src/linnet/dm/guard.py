@@ -44,6 +44,11 @@ def device(host: Host, path: str) -> Device:
     return Device(path, number, host.sectors(number) * SECTOR)
 
 
+def device_of(host: Host, number: tuple[int, int]) -> Device:
+    """The device of this number."""
+    return Device(f"/dev/{host.name(number)}", number, host.sectors(number) * SECTOR)
+
+
 def _family(host: Host, number: tuple[int, int]) -> list[Path]:
     """The device in sysfs, its partitions, and the disk it is a partition of."""
     own = host.sysfs(number)

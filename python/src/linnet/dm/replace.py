@@ -10,6 +10,7 @@ from __future__ import annotations
 from linnet.dm import DmError, guard
 from linnet.dm.guard import SECTOR
 from linnet.dm.host import Host
+from linnet.dm.md import number_of
 from linnet.dm.plan import Plan, Run
 from linnet.dm.status import per_device
 from linnet.dm.table import check_device_name, check_device_path, parse
@@ -33,6 +34,14 @@ def replace(host: Host, name: str, replica: int, path: str, trust_identical: boo
         raise DmError(f"{name} has one replica: remove it, and create it with the new device")
     new, volume = guard.device(host, path), guard.device(host, f"/dev/mapper/{name}")
     plan = Plan(refusals=guard.in_use(host, new))
+    for k, word in enumerate(table.devices):
+        number = number_of(word)
+        # The drive that the new one replaces may be this one, under its old name.
+        if k != replica and host.sysfs(number).exists():
+            other = guard.device_of(host, number)
+            same = guard.same_twice(host, [other, new])
+            plan.refusals += same
+            plan.warnings += guard.shared_disks(host, [other, new]) if not same else []
     place = DEVICES_AT + 2 * replica
     begin = int(words[place + 1]) * SECTOR
     needed = begin + volume.size_bytes
@@ -43,10 +52,18 @@ def replace(host: Host, name: str, replica: int, path: str, trust_identical: boo
     elif not plan.refusals and (differ := guard.difference(host, [volume, new], volume.size_bytes, [0, begin])):
         where = f"oflag=direct,seek_bytes seek={begin}" if begin else "oflag=direct"
         plan.refusals.append(f"{differ}: copy it first: dd if={volume.path} of={path} bs=1M {where}")
+    if replica in table.out:
+        plan.notes.append(
+            f"replica {replica} stays out of service, as it is now, until `dmsetup message {name} 0 revive {replica}`"
+        )
     words[place] = new.word
     plan.steps = [
         Run(["dmsetup", "load", name, "--readonly", "--table", " ".join(words)]),
         # This suspends the old table, too. Between two commands a device could stay suspended.
         Run(["dmsetup", "resume", name]),
     ]
+    plan.recovery = (
+        f"`dmsetup resume {name}` goes on, with the new table if it is loaded; to keep the old one, "
+        f"`dmsetup clear {name}` before that"
+    )
     return plan
