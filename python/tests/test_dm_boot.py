@@ -2,6 +2,8 @@
 """``kernel/package/boot/volume`` in a directory that it takes for the machine, with programs that note their calls."""
 
 import os
+import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -108,6 +110,8 @@ def test_start_puts_a_volume_together(machine: Machine) -> None:
         "dmsetup create vol --table 0 129024 linnet md 9:0 2 253:0 2048 253:1 2048 2 policy shortest-queue",
     ]
     assert not list((machine.root / "run/linnet").iterdir())
+    # udev has seen the array without its volume.
+    assert (machine.root / "sys/block/md0/uevent").read_text() == "change\n"
     assert machine.run("start", "vol")[:2] == (0, "vol is started\n") and machine.log == []
 
 
@@ -118,7 +122,7 @@ def test_a_worker_of_udev_waits_for_no_other(machine: Machine) -> None:
         assert machine.log == [f"dmsetup create vol-leg{k} --noudevsync --table 0 131072 linnet-leg 8:{k} 0"]
     legs = [f"/dev/mapper/vol-leg{k}" for k in range(2)]
     subprocess.run([machine.root / "bin/mdadm", "--assemble", "/dev/md0", *legs], check=True)
-    assert machine.run("top", "/dev/md0", UUID)[:2] == (0, "LINNET_VOLUME=vol\n")
+    assert machine.run("top", "/dev/md0", UUID)[:2] == (0, "LINNET_VOLUME=vol\nLINNET_LINKS=\n")
     assert machine.log[0].startswith("dmsetup create vol --noudevsync --table 0 129024 linnet md 9:0 2 ")
 
 
@@ -140,7 +144,7 @@ def test_what_is_said_of_a_member_follows_its_slot(machine: Machine, arguments: 
     for k, slot in enumerate(slots):
         (machine.root / f"dm/vol-leg{k}").touch()
         (machine.root / f"sys/block/md0/md/dev-{k}/slot").write_text(f"{slot}\n")
-    assert machine.run("top", "/dev/md0", UUID)[:2] == (0, "LINNET_VOLUME=vol\n")
+    assert machine.run("top", "/dev/md0", UUID)[0] == 0
     words = machine.log[-1].split("linnet md 9:0 ")[1].split()
     assert words[0] == f"{len(slots)}"
     assert words[1 + 2 * len(slots) :] == [f"{len(taken.split())}", *taken.split()]
@@ -234,3 +238,74 @@ def test_a_start_leaves_the_sign_of_another(machine: Machine) -> None:
     (machine.root / "bin/modprobe").write_text(f"#!/bin/sh\necho 4242 >{sign}\n")
     assert machine.run("start", "vol")[0] == 0
     assert sign.read_text() == "4242\n"
+
+
+HOLDS = ["disk/by-uuid/u", r"disk/by-label/my\x20disk", "disk/by-partuuid/p", "disk/by-partlabel/l"]
+ITSELF = ["disk/by-id/md-name-host:0", f"disk/by-id/md-uuid-{UUID}", "md/0"]
+
+
+def test_links_to_what_an_array_holds_lead_to_its_volume(machine: Machine) -> None:
+    machine.drives(2)
+    links = [ITSELF[0], *HOLDS, *ITSELF[1:]]
+    told = f"LINNET_VOLUME=vol\nLINNET_LINKS={' '.join(ITSELF)}\n"
+    assert machine.run("start", "vol")[0] == 0
+    # Where the volume is put above it now, and where it is there already.
+    (machine.root / "dm/vol").unlink()
+    assert machine.run("top", "/dev/md0", UUID, *links)[:2] == (0, told)
+    above = machine.root / "sys/block/md0/holders/dm-2/dm"
+    above.mkdir(parents=True)
+    (above / "name").write_text("vol\n")
+    (machine.root / "bin/dmsetup").write_text("#!/bin/sh\necho '0 129024 linnet md 9:0 2'\n")
+    assert machine.run("top", "/dev/md0", UUID, *links)[:2] == (0, told)
+    # One that has none keeps its links.
+    (machine.root / "bin/dmsetup").write_text("#!/bin/sh\n")
+    (machine.root / "etc/linnet/volumes.d/vol.conf").unlink()
+    assert machine.run("top", "/dev/md0", UUID, *links)[:2] == (0, "")
+
+
+def udevadm_test(root: Path, volume: str) -> dict[str, str]:
+    """The properties of an array, whose place a block device of this machine takes, after md's rules and ours.
+
+    `volume` is the text of /usr/lib/linnet/volume.
+    """
+    block = sorted(Path("/sys/class/block").iterdir()) if Path("/sys/class/block").exists() else []
+    if os.geteuid() or not shutil.which("udevadm") or not block:
+        pytest.skip("needs root, udevadm and a block device")
+    rules, program = root / "rules", root / "told"
+    rules.mkdir()
+    program.write_text(f"#!/bin/sh\n{volume}")
+    program.chmod(0o755)
+    made = " ".join([ITSELF[0], *HOLDS, *ITSELF[1:]])
+    md = f'ENV{{MD_UUID}}="{UUID}", ENV{{ID_FS_TYPE}}="btrfs", ENV{{ID_FS_USAGE}}="filesystem", SYMLINK+="{made}"\n'
+    (rules / "63-md-raid-arrays.rules").write_text(f'OPTIONS+="link_priority=100"\n{md}')
+    ours = (VOLUME.parent / "63-md-raid-linnet.rules").read_text()
+    ours = re.sub(r'TEST!="/etc/linnet.*|KERNEL=="md\*", ENV{DEVTYPE}=="disk", ', "", ours)
+    (rules / "63-md-raid-linnet.rules").write_text(ours.replace("/usr/lib/linnet/volume", str(program)))
+    (rules / "64-btrfs.rules").write_text('ENV{ID_FS_TYPE}=="btrfs", ENV{SCANNED}="1"\n')
+    (root / "dev").mkdir()
+    script = f"""
+        mount -t tmpfs none /run && mkdir -p /run/udev/rules.d && mount -t tmpfs none {root}/dev || exit 77
+        mknod {root}/dev/null c 1 3 && mount --bind {root}/dev /dev || exit 77
+        mount --bind {rules} /usr/lib/udev/rules.d || exit 77
+        [ ! -d /etc/udev/rules.d ] || mount -t tmpfs none /etc/udev/rules.d || exit 77
+        udevadm test {str(block[0].resolve()).removeprefix("/sys")}
+    """
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False)
+    if done.returncode in (1, 77):
+        pytest.skip(f"no udev in a namespace: {done.stderr[-200:]}")
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if re.match(r"[A-Z_]+=", line))
+
+
+def test_what_udev_makes_of_an_array_below_a_volume(machine: Machine) -> None:
+    above = re.search(r"(?m)^above\(\) {\n(?s:.*?)^}\n", VOLUME.read_text())
+    assert above
+    told = udevadm_test(machine.root, f'{above[0]}shift 3\nabove vol "$@"\n')
+    assert set(told["DEVLINKS"].split()) == {f"/dev/{link}" for link in ITSELF}
+    assert told["ID_FS_TYPE"] == "linnet_array" and "ID_FS_USAGE" not in told and "SCANNED" not in told
+    assert "SYSTEMD_READY" not in told
+
+
+def test_what_udev_makes_of_an_array_without_a_volume(machine: Machine) -> None:
+    told = udevadm_test(machine.root, "")
+    assert len(told["DEVLINKS"].split()) == len(ITSELF) + len(HOLDS)
+    assert told["ID_FS_USAGE"] == "filesystem" and told["SCANNED"] == "1"

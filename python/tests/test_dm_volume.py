@@ -120,6 +120,17 @@ def test_adopt_moves_no_data(host: MdHost) -> None:
     assert host.description("vol").read_text() == f"uuid={UUID}\narguments=policy linnet-best\n"
 
 
+def test_udev_looks_at_the_array_again_below_its_volume(host: MdHost) -> None:
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    starter = host.root / "usr/lib/linnet/volume"
+    starter.parent.mkdir(parents=True)
+    starter.touch()
+    words = ("adopt", "/dev/md5", "--name", "vol", "--dry-run")
+    assert call(*words)[1].splitlines()[-1] == "udevadm trigger --action=change --name-match=/dev/md5"
+    host.absent = {"udevadm"}
+    assert "udevadm" not in call(*words)[1]
+
+
 @pytest.mark.parametrize(
     ("file", "text", "why"),
     [

@@ -41,6 +41,15 @@ cut_under_load() {
 	sleep 100
 }
 check_files() { (cd "$MNT" && sha256sum --quiet -c "$VMLAB_OUT/acknowledged") || fail "acknowledged files are not there"; }
+# found_at DEVICE: the file system's link leads there, and in udev's database no other device has it.
+found_at() {
+	local link=disk/by-uuid/4b1d0c9e-0000-4000-8000-000000000016 one
+	expect "uuid link" "$(readlink -f "/dev/$link")" "$(readlink -f "$1")"
+	for one in "/dev/$md" /dev/mapper/vol; do
+		[ -e "$one" ] || continue
+		[ "$one" = "$1" ] || case " $(udevadm info --query=symlink "$one") " in *" $link "*) fail "$one has the link, too" ;; esac
+	done
+}
 there() { [ ! -e "$1" ] || echo "$1"; }
 idle() { md=$(array); comes_to "md's work" idle cat "/sys/block/$md/md/sync_action"; comes_to "resync" none cat "/sys/block/$md/md/resync_start"; }
 
@@ -62,7 +71,8 @@ again)
 	comes_to "the volume" /dev/mapper/vol there /dev/mapper/vol
 	md=$(array)
 	expect "members" "$(members "$md")" "dm- dm- "
-	expect "uuid link" "$(readlink -f /dev/disk/by-uuid/4b1d0c9e-0000-4000-8000-000000000016)" "$(readlink -f /dev/mapper/vol)"
+	udevadm settle
+	found_at /dev/mapper/vol
 	expect "policy" "$(status vol policy)" ewma-inflight
 	expect "hedge" "$(status vol hedge)" 3
 	for k in 0 1; do expect "trust of leg $k" "$(status vol trust $k)" untrusted; done
@@ -98,6 +108,7 @@ plain)
 	udevadm settle
 	md=$(array)
 	expect "members" "$(members "$md")" "dm- dm- "
+	found_at /dev/mapper/vol
 	mount /dev/mapper/vol "$MNT"
 	check_files
 	umount "$MNT"
@@ -141,10 +152,12 @@ plain)
 	md=$(array)
 	expect "members" "$(members "$md")" "nvme nvme "
 	[ ! -e /etc/linnet/volumes.d/vol.conf ] || fail "the description stays"
+	found_at "/dev/$md"
 	# Around the array again, while udev looks on.
 	linnet adopt "/dev/$md" --name vol
 	udevadm settle
 	expect "members" "$(members "$md")" "dm- dm- "
+	found_at /dev/mapper/vol
 	mount /dev/mapper/vol "$MNT"
 	check_files
 	umount "$MNT"

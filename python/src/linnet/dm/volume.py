@@ -77,7 +77,11 @@ def _top(host: Host, plan: Plan, name: str, path: str, sectors: int, offsets: li
     line = " ".join(map(str, [0, sectors, "linnet md", path, len(offsets), *places, len(words), *words]))
     plan.steps.append(Run(["dmsetup", "create", name, "--table", line]))
     plan.notes.append(f"reads go through md until `linnet dm trust {name}`, and a first write after that")
-    if not (host.root / STARTER[1:]).exists():
+    if (host.root / STARTER[1:]).exists():
+        # udev saw the array before the volume, and gave it the links to what it holds.
+        if host.program("udevadm"):
+            plan.steps.append(Run(["udevadm", "trigger", "--action=change", f"--name-match={path}"]))
+    else:
         plan.notes.append(
             f"{STARTER} is not installed (make kernel-install, or the package linnet-dkms): at boot the array starts "
             "without the volume"
