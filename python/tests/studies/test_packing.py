@@ -60,6 +60,15 @@ def test_caps_are_where_the_slo_breaks() -> None:
     limits = np.array([0.3, 0.7])
     found = caps_of(lambda who, others, load: load <= limits[who], 2, np.ones((1, len(FEATURES))), np.ones(1))
     assert found == pytest.approx(limits, abs=0.001)
+    assert (found >= limits).all(), "a cap below the limit is no bound"
+
+
+@pytest.mark.parametrize("beside", [0.75, 0.7501, 0.7504])
+def test_a_packing_that_fits_exactly_is_not_below_the_bound(beside: float) -> None:
+    """Four equal tenants fit on a drive, each beside all the load that it bears."""
+    loads = np.full(400, beside / 3)
+    caps = caps_of(lambda who, others, load: load <= beside, 400, np.ones((1, len(FEATURES))), np.ones(1))
+    assert lower_bound(loads, loads + caps, seconds=5) == 100
 
 
 def test_weighted_means_see_no_bursts_and_no_alignment() -> None:

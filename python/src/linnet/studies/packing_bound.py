@@ -190,10 +190,11 @@ def cover(
 def caps_of(
     holds: Callable[[NDArray[np.intp], Floats, Floats], NDArray[np.bool_]], tenants: int, mixes: Floats, loads: Floats
 ) -> Floats:
-    """The largest load of the neighbours at which each tenant's SLO holds under the mildest of these mixes, [tenants].
+    """The least load of the neighbours at which each tenant's SLO breaks under the mildest of these mixes, [tenants].
 
     ``holds`` says for tenants, neighbours [n, 27] as moments and the load of these, whether the SLO holds. ``mixes``
-    [m, 27] are moments of workloads; each is scaled until the SLO breaks, by 12 halvings of the loads up to 2.
+    [m, 27] are moments of workloads; each is scaled until the SLO breaks, by 12 halvings of the loads up to 2. The
+    answer is at most 0.0005 too high: a cap that is too low would forbid packings that exist.
     """
     best = np.zeros(tenants)
     rows = np.arange(tenants)
@@ -203,5 +204,5 @@ def caps_of(
             middle = (low + high) / 2
             good = holds(rows, mix[None, :] * (middle / load)[:, None], middle)
             low, high = np.where(good, middle, low), np.where(good, high, middle)
-        best = np.maximum(best, low)
+        best = np.maximum(best, high)
     return best
