@@ -20,9 +20,10 @@ from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.confidence import CONFIDENCES, parts
 from linnet.place.fitted import MOST_FACTOR, PlacementModel, from_bytes, read_model, read_share, to_bytes
 from linnet.place.fitting import fit_model, model_file
-from linnet.place.judge import LEVELS, Question
+from linnet.place.judge import Question
 from linnet.place.models.open_loop import OpenLoop
 from linnet.place.observations import observe
+from linnet.place.scores import LEVELS
 from linnet.place.slo import Slo, Tenant
 from linnet.place.whatif import what_if
 from linnet.place.words import Drive, Profile

@@ -17,6 +17,7 @@ from linnet.place.models.model import by_cell, groups_of, hidden
 from linnet.place.models.throttled import Throttled
 from linnet.place.observations import Observations, observe
 from linnet.place.probing import probe_drive
+from linnet.place.scores import blocks_drawn
 from linnet.place.splits import against, folds, inner_folds
 from linnet.place.tables import COST_MODEL
 from place_tables import DRIVES, read_p99_us, write_icpe, write_ssdiq
@@ -140,16 +141,16 @@ def test_a_few_minutes_calibrate_a_new_drive(drives: Observations) -> None:
 def test_coverage_is_as_uncertain_as_its_few_drive_models() -> None:
     blocks = np.repeat(np.array(["a", "b", "c", "d"], dtype=object), 100)
     alike = np.tile(np.arange(100) < 90, 4)
-    assert judging.blocks_drawn(alike, blocks) == (0.9, 0.9)
+    assert blocks_drawn(alike, blocks) == (0.9, 0.9)
     apart = np.repeat([True, True, True, False], 100)
-    low, high = judging.blocks_drawn(apart, blocks)
+    low, high = blocks_drawn(apart, blocks)
     assert low <= 0.25 and high == 1.0, "one model of four is missed as a whole"
     # A model with more rows counts for more.
-    assert judging.blocks_drawn(np.array([True] * 9 + [False]), np.array(["a"] * 9 + ["b"], dtype=object)) == (0.0, 1.0)
+    assert blocks_drawn(np.array([True] * 9 + [False]), np.array(["a"] * 9 + ["b"], dtype=object)) == (0.0, 1.0)
 
 
 def test_one_block_has_no_interval_of_its_coverage() -> None:
-    assert judging.blocks_drawn(np.arange(10) < 9, np.array(["a"] * 10, dtype=object)) == (None, None)
+    assert blocks_drawn(np.arange(10) < 9, np.array(["a"] * 10, dtype=object)) == (None, None)
 
 
 def test_drives_that_probes_use_up_are_named(mixes: Observations, drives: Observations) -> None:

@@ -226,10 +226,12 @@ def show_rows(rows: list[dict[str, Any]]) -> None:
         "n",
         "R2",
         "least",
+        "within",
         "median error",
         "p90 error",
         "in 90 %",
         "its 95 %",
+        "least drive",
         "factor",
         "probes",
     ]
@@ -240,11 +242,12 @@ def show_rows(rows: list[dict[str, Any]]) -> None:
             row["target"],
             row["model"],
             row["n"],
-            *("-" if row[key] is None else f"{row[key]:.3f}" for key in ("r2", "r2_least")),
+            *("-" if row[key] is None else f"{row[key]:.3f}" for key in ("r2", "r2_least", "r2_within")),
             *(percent(row[key]) for key in ("median_error", "p90_error", "coverage90")),
             "-"
             if row["coverage90_low"] is None
             else f"{100 * row['coverage90_low']:.0f} to {100 * row['coverage90_high']:.0f} %",
+            percent(row["coverage90_least"]),
             "-" if row["interval90_factor"] is None else f"{row['interval90_factor']:.2f}",
             row["probe_minutes"],
         ]

@@ -10,25 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linnet.place.confidence import CONFIDENCES
 from linnet.place.models.closed_loop import ClosedLoop
 from linnet.place.models.make import make
 from linnet.place.models.model import Model, groups_of
 from linnet.place.models.open_loop import OpenLoop
-from linnet.place.observations import Floats, Labels, Observations
+from linnet.place.observations import Floats, Observations
 from linnet.place.probing import probe
+from linnet.place.scores import LEVELS, Answers, least_covered, score
 from linnet.place.splits import FIRST_SEED, LEAKING, Fold, against, applies, folds, inner_folds, parts, shuffles
 
-LEVELS = tuple(2 * percent / 100 - 1 for percent in CONFIDENCES[1:])
-"""Shares of the outcomes that intervals are made for: one side of each holds at a confidence above 50 %."""
-DRAWS = 1000
-"""Resamples that a coverage's uncertainty is of."""
 HALF_STEP_US = 0.5
 """Half of what latencies are recorded in: nobody knows one better."""
 ROWS_FOR_INTERVALS = 400
@@ -43,28 +39,6 @@ class Question:
     split: str
     minutes: int
     """Probe minutes of each new drive, or probe points of each new setting of a mix."""
-
-
-@dataclass
-class Answers:
-    """Predictions of the rows that were tried, in one seed."""
-
-    outcomes: list[Floats] = field(default_factory=list)
-    means: list[Floats] = field(default_factory=list)
-    widths: list[Floats] = field(default_factory=list)
-    """Half widths of the intervals, [LEVELS, rows, targets], logarithmic; NaN where none could be made."""
-    blocks: list[Labels] = field(default_factory=list)
-    """What rows have in common, so that they err together: the drive model, or the mix."""
-
-    untried: list[str] = field(default_factory=list)
-    """Drives, or settings of mixes, whose every row was probed."""
-
-    def add(self, rows: Observations, mean: Floats, widths: Floats) -> None:
-        """Append the answers for rows."""
-        self.blocks.append(rows.labels["model" if "model" in rows.labels else "mix"])
-        self.outcomes.append(rows.outcomes)
-        self.means.append(mean)
-        self.widths.append(widths)
 
 
 def judge(
@@ -256,11 +230,12 @@ def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence
                 **{
                     key: _mean([one[key] for one in scored])
                     for key in (
-                        *("r2", "median_error", "p90_error"),
+                        *("r2", "r2_within", "median_error", "p90_error"),
                         *("coverage90", "coverage90_low", "coverage90_high", "interval90_factor"),
                         *(f"kept{percent}" for percent in CONFIDENCES[1:]),
                     )
                 },
+                "coverage90_least": least_covered([seed for seed in seeds if seed.outcomes], target),
                 "r2_least": _least([one["r2"] for one in scored], min),
                 "r2_most": _least([one["r2"] for one in scored], max),
                 "seeds": len(scored),
@@ -280,52 +255,6 @@ def _mean(values: Sequence[float | None]) -> float | None:
 def _least(values: Sequence[float | None], which: Callable[[list[float]], float]) -> float | None:
     known = [value for value in values if value is not None]
     return which(known) if known else None
-
-
-def score(answers: Answers, target: int) -> dict[str, Any]:
-    """R2 of logarithms, quantiles of the relative error, and the share of outcomes within their intervals.
-
-    ``coverage90_low`` and ``_high``: 95 % interval of that share (bootstrap over drive models, or over mixes).
-    ``interval90_factor``: from the predicted value to the interval's ends, at the median. ``kept60`` to ``kept95``:
-    share of the outcomes at or below what is predicted at that confidence.
-    """
-    truth = np.concatenate([values[:, target] for values in answers.outcomes])
-    mean = np.concatenate([values[:, target] for values in answers.means])
-    widths = np.concatenate([values[:, :, target] for values in answers.widths], axis=1)
-    width = widths[-1]
-    error = np.abs(np.expm1(mean - truth))
-    around = float(((truth - truth.mean()) ** 2).sum())
-    known = np.isfinite(width)
-    within = (np.abs(truth - mean) <= width)[known]
-    low, high = blocks_drawn(within, np.concatenate(answers.blocks)[known]) if known.any() else (None, None)
-    return {
-        "n": len(truth),
-        "r2": 1 - float(((truth - mean) ** 2).sum()) / around if around > 0 else None,
-        "median_error": float(np.median(error)),
-        "p90_error": float(np.quantile(error, 0.9)),
-        "coverage90": float(within.mean()) if known.any() else None,
-        "coverage90_low": low,
-        "coverage90_high": high,
-        "interval90_factor": float(np.exp(np.median(width[known]))) if known.any() else None,
-        **{
-            f"kept{percent}": float((truth <= mean + far)[known].mean()) if known.any() else None
-            for percent, far in zip(CONFIDENCES[1:], widths, strict=True)
-        },
-    }
-
-
-def blocks_drawn(within: NDArray[np.bool_], blocks: Labels) -> tuple[float, float] | tuple[None, None]:
-    """The 0.025 and 0.975 quantiles of the mean of ``within`` over as many blocks drawn with replacement.
-
-    None of one block, which says nothing of how blocks differ.
-    """
-    groups = groups_of(blocks)
-    if len(groups) < 2:
-        return None, None
-    inside, rows = (np.array([part[group].sum() for group in groups], float) for part in (within, np.ones(len(within))))
-    drawn = np.random.default_rng(FIRST_SEED).integers(0, len(groups), (DRAWS, len(groups)))
-    low, high = np.quantile(inside[drawn].sum(1) / rows[drawn].sum(1), (0.025, 0.975))
-    return float(low), float(high)
 
 
 def ceiling(data: dict[str, Observations]) -> list[dict[str, Any]]:

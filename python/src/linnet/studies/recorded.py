@@ -22,11 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet.place.confidence import CONFIDENCES
-from linnet.place.judge import LEVELS, Answers, Question, answer_fold
+from linnet.place.judge import Question, answer_fold
 from linnet.place.models.make import make
 from linnet.place.models.model import by_cell, groups_of
 from linnet.place.models.open_loop import capacities, writes_used
 from linnet.place.observations import Floats, Observations
+from linnet.place.scores import LEVELS, Answers
 from linnet.place.splits import FIRST_SEED, Fold, folds
 
 KIND = {"ssdiq": "drive", "icpe": "setting"}
