@@ -351,7 +351,7 @@ def test_the_command_has_a_row_for_each_target_and_model(tmp_path: Path, linnet)
     assert {(row["target"], row["model"]) for row in rows} == {
         (f"read_latency_{name}_us", model)
         for name in ("p50", "p99", "p99_9")
-        for model in ("forest", "weighted-mean", "queueing", "linnet")
+        for model in ("forest", "weighted-mean", "queueing", "interpolation", "linnet")
     }
     assert all(row["leaks"] and row["seeds"] == 2 for row in rows)
     refused = linnet("place", "judge", "--data", tmp_path, "--split", "unseen-drive")

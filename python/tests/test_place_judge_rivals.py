@@ -1,11 +1,85 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What scores say of single drives."""
+"""Straight lines through what was measured, and what scores say of single drives."""
 
 import math
 
 import numpy as np
 import pytest
+from linnet.place import judge as judging
+from linnet.place.models.interpolation import Interpolation
+from linnet.place.observations import Observations, observe
 from linnet.place.scores import LEVELS, Answers, least_covered, score
+from place_tables import read_p99_us, write_icpe, write_ssdiq
+
+P99 = 1
+"""Index of the p99 of reads among the targets."""
+
+
+@pytest.fixture(scope="module")
+def drives(tmp_path_factory: pytest.TempPathFactory) -> Observations:
+    folder = tmp_path_factory.mktemp("drives")
+    write_ssdiq(folder, noise=0.0)
+    return observe(folder)["ssdiq"]
+
+
+@pytest.fixture(scope="module")
+def mixes(tmp_path_factory: pytest.TempPathFactory) -> Observations:
+    folder = tmp_path_factory.mktemp("mixes")
+    write_icpe(folder)
+    return observe(folder)["icpe"]
+
+
+def of_drive(rows: Observations, drive: str, *thousands: int) -> Observations:
+    """Rows of a drive at these loads, in thousands of I/Os per second."""
+    return rows.take((rows.labels["drive"] == drive) & np.isin(rows.inputs["load"], np.array(thousands) * 1000.0))
+
+
+def lines(known: Observations, asked: Observations) -> np.ndarray:
+    """Logarithms of the p99 of reads."""
+    model = Interpolation()
+    model.fit(known)
+    return model.predict(asked)[0][:, P99]
+
+
+def test_lines_go_through_known_loads_and_are_flat_above_the_capacity(drives: Observations) -> None:
+    known = of_drive(drives, "b0", 20, 80, 150)
+    between = lines(known, of_drive(drives, "b0", 40))
+    loads = np.array([of_drive(drives, "b0", load).inputs["all_write_pages"][0] for load in (20, 40, 80)])
+    left, right = (math.log(read_p99_us("b0", load)) for load in loads[[0, 2]])
+    share = math.log(loads[1] / loads[0]) / math.log(loads[2] / loads[0])
+    np.testing.assert_allclose(between, left + share * (right - left), atol=1e-4)
+    # 150,000 is held back at 115,000, so latency there is that of every load beyond.
+    np.testing.assert_allclose(lines(known, of_drive(drives, "b0", 120, 500)), math.log(read_p99_us("b0", 150_000)))
+    np.testing.assert_allclose(lines(known, of_drive(drives, "b0", 10)), left, err_msg="flat below what is known")
+
+
+def test_only_the_drive_or_its_model_answers(drives: Observations) -> None:
+    known = of_drive(drives, "b0", 20, 80, 150)
+    assert np.isnan(lines(known, of_drive(drives, "a0", 20))).all()
+    twin = of_drive(drives, "b0", 20, 80, 150)
+    twin.labels["drive"][:] = "b1"
+    np.testing.assert_allclose(lines(known, twin), lines(known, known))
+
+
+def test_lines_of_a_mix_begin_at_the_tenant_alone(mixes: Observations) -> None:
+    own = (mixes.labels["mix"] == "64K") & (mixes.labels["scheduler"] == "none")
+    probe = own & (mixes.inputs["neighbours"] == 8)
+    alone = (mixes.labels["mix"] == "4K") & (mixes.inputs["neighbours"] == 0)
+    asked = mixes.take(own & (mixes.inputs["neighbours"] == 2))
+    share = math.log2(3) / math.log2(9)
+    expected = math.log(90.0) + share * (mixes.outcomes[probe, P99] - math.log(90.0))
+    np.testing.assert_allclose(lines(mixes.take(probe | alone), asked), expected)
+    assert np.isnan(lines(mixes.take(alone), asked)).all(), "the tenant alone says nothing of neighbours"
+
+
+def test_who_knows_nothing_of_a_new_drive_has_no_row(drives: Observations) -> None:
+    few = drives.take(np.isin(drives.labels["drive"], ["b0", "c0"]))
+    models = ["queueing", "interpolation"]
+    rows = judging.judge({"ssdiq": few}, None, ["unseen-drive"], models, 1, 0, lambda done: None)
+    assert {row["model"] for row in rows} == {"queueing"}
+    assert judging.absent(rows, models) == [{"source": "ssdiq", "split": "unseen-drive", "model": "interpolation"}]
+    with pytest.raises(ValueError, match="unseen-drive: interpolation needs measurements of what is tried"):
+        judging.judge({"ssdiq": few}, None, ["unseen-drive"], ["interpolation"], 1, 0, lambda done: None)
 
 
 def answers(drive: list[str], truth: list[float], mean: list[float], width: float) -> Answers:

@@ -44,7 +44,9 @@ def judge(
     ] = 0,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="forest, weighted-mean, queueing or linnet; repeat for several.", show_default="all"),
+        typer.Option(
+            help="forest, weighted-mean, queueing, interpolation or linnet; repeat for several.", show_default="all"
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(help="Shuffles of the splits by row and by load.", min=1)] = 5,
     json: AsJson = False,
@@ -78,13 +80,14 @@ def judge(
     with Bars() as bars:
         step = bars.stage("folds", judging.work(tried, known, splits, seeds))
         rows = judging.judge(tried, known, splits, models, seeds, probe_minutes, step)
+    unknown = judging.absent(rows, models)
     best = judging.ceiling(tried)
     dropped = {
         name: {source: one.dropped for source, one in found.items() if one.dropped}
         for name, found in (("data", tried), ("train", known or {}))
     }
     if json:
-        print_json({"rows": rows, "ceiling": best, "dropped": dropped})
+        print_json({"rows": rows, "absent": unknown, "ceiling": best, "dropped": dropped})
         return
     show_rows(rows + best)
     for folder, by_source in ((data, dropped["data"]), (train, dropped["train"])):
@@ -94,6 +97,11 @@ def judge(
         (row["split"], row["probe_minutes"], ", ".join(row["untried"])) for row in rows if row["untried"]
     ):
         console.print(f"{asked}: {probes} probes leave no load to try of {names}")
+    for one in unknown:
+        console.print(
+            f"{one['source']}, {one['split']}: {one['model']} has no row, since not all that is tried was measured "
+            "at other loads"
+        )
 
 
 def fit(

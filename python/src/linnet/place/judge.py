@@ -52,7 +52,8 @@ def judge(
 ) -> list[dict[str, Any]]:
     """Rows for each source, split, target and model. ``progress`` is told how many folds are done: see :func:`work`.
 
-    Raises ValueError where nothing at all is left to try.
+    A model that knows nothing of some rows has none: see :func:`absent`. Raises ValueError where nothing at all is left
+    to try, or no model can answer.
     """
     rows: list[dict[str, Any]] = []
     nothing: list[str] = []
@@ -72,7 +73,12 @@ def judge(
                     done += 1
                     progress(done)
             found = [row for name in models for row in _rows(question, tried.targets, name, answers[name])]
-            if not found:
+            if not found and any(seed.outcomes for seed in answers[models[0]]):
+                nothing.append(
+                    f"{source}, {split}: {', '.join(models)} needs measurements of what is tried; let it probe "
+                    "(--probe-minutes), or ask another model"
+                )
+            elif not found:
                 names = ", ".join(sorted({name for seed in answers[models[0]] for name in seed.untried}))
                 after = (
                     f" after {minutes} probes of each of {names}; ask for fewer (--probe-minutes), or" if names else ";"
@@ -82,6 +88,17 @@ def judge(
     if nothing and not rows:
         raise ValueError("; ".join(nothing))
     return rows
+
+
+def absent(rows: Sequence[dict[str, Any]], models: Sequence[str]) -> list[dict[str, str]]:
+    """Source, split and model of where a model has no row and others do: it knew nothing of some of what was tried."""
+    found = {(row["source"], row["split"], row["model"]) for row in rows}
+    return [
+        {"source": source, "split": split, "model": name}
+        for source, split in dict.fromkeys((row["source"], row["split"]) for row in rows)
+        for name in models
+        if (source, split, name) not in found
+    ]
 
 
 def work(
@@ -200,9 +217,10 @@ def _factors(name: str, inner: Sequence[Part], targets: int) -> Floats:
     scores, cells = [], 0
     for part in inner:
         mean, spread = _fitted(name, part, thinned=True).predict(part.rows)
-        scores.append(np.abs(part.rows.outcomes - mean) / spread)
-        cells += len(set(part.rows.labels["cell"]))
-    if not scores:
+        told = np.isfinite(mean).all(axis=1)
+        scores.append((np.abs(part.rows.outcomes - mean) / spread)[told])
+        cells += len(set(part.rows.labels["cell"][told]))
+    if not cells:
         return np.full((len(LEVELS), targets), math.nan)
     # Rows of a cell repeat each other: cells count as the sample of the finite-sample quantile.
     shares = [min(1.0, math.ceil((cells + 1) * level) / cells) for level in LEVELS]
@@ -215,7 +233,9 @@ def _thinned(rows: Observations) -> Observations:
 
 
 def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence[Answers]) -> list[dict[str, Any]]:
-    rows = []
+    rows: list[dict[str, Any]] = []
+    if any(np.isnan(mean).any() for seed in seeds for mean in seed.means):
+        return rows
     for target, target_name in enumerate(targets):
         scored = [score(seed, target) for seed in seeds if seed.outcomes]
         if not scored:

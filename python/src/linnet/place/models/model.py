@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from linnet.place.observations import Floats, Labels, Observations
 
-NAMES = ("forest", "weighted-mean", "queueing", "linnet")
+NAMES = ("forest", "weighted-mean", "queueing", "interpolation", "linnet")
 LEAST_SPREAD = 0.005
 """Relative error below which no model may be sure: the tables have steps of about this size."""
 

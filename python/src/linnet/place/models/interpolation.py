@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What an operator can do without a model: draw straight lines through what was measured of the drive itself.
+
+Logarithms of latency are interpolated over the logarithm of the load, between the medians of the drive's known cells,
+and are flat beyond them. Loads above what the drive achieved, where it was held back, are that load. A drive that was
+not measured is answered for by the others of its model. For mixes the line is over log2(1 + n), through the runs of the
+mix under the scheduler and that of the tenant alone, which any mix under the scheduler shows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linnet.place.models.model import by_cell, groups_of
+from linnet.place.models.open_loop import held_back
+from linnet.place.observations import Floats, Observations
+
+
+class Interpolation:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._known: Observations
+
+    def fit(self, train: Observations) -> None:
+        """Keep medians of cells."""
+        self._known, _ = by_cell(train)
+
+    def predict(self, rows: Observations) -> tuple[Floats, Floats]:
+        """See :class:`linnet.place.models.model.Model`. NaN where nothing that could answer was measured."""
+        mean = np.full((len(rows), len(rows.targets)), np.nan)
+        for asked in groups_of(rows.labels["setting" if rows.source == "icpe" else "drive"]):
+            known = self._known.take(_own(self._known, rows.take(asked[:1])))
+            if not len(known):
+                continue
+            most = _achieved(known)
+            at, where = _coordinate(known, most), _coordinate(rows.take(asked), most)
+            points = np.unique(at)
+            for t in range(len(rows.targets)):
+                values = [np.median(known.outcomes[at == point, t]) for point in points]
+                mean[asked, t] = np.interp(where, points, values)
+        return mean, np.ones_like(mean)
+
+
+def _own(known: Observations, one: Observations) -> NDArray[np.bool_]:
+    """Which of the known cells answer for the drive, or the mix under a scheduler, of one row."""
+
+    def same(label: str) -> NDArray[np.bool_]:
+        return np.asarray(known.labels[label] == one.labels[label][0])
+
+    if known.source == "icpe":
+        found = same("setting")
+        beside = found & (known.inputs["neighbours"] > 0)
+        return found | (same("scheduler") & (known.inputs["neighbours"] == 0)) if beside.any() else beside
+    return same("drive") if same("drive").any() else same("model")
+
+
+def _achieved(known: Observations) -> float:
+    """Writes in pages per second that a drive achieves when it is held back, if a known cell shows that."""
+    if known.source != "ssdiq":
+        return np.inf
+    achieved = known.achieved["write_pages"]
+    back = held_back(known.inputs["all_write_pages"], achieved)
+    return float(np.median(achieved[back])) if back.any() else np.inf
+
+
+def _coordinate(rows: Observations, most: float) -> Floats:
+    if rows.source == "icpe":
+        return np.log2(1 + rows.inputs["neighbours"])
+    load = rows.inputs["all_write_pages" if rows.source == "ssdiq" else "load"]
+    # Offered loads of one setting differ by chance between minutes.
+    return np.asarray(np.log(np.clip(load, 1.0, most)).round(6), float)
