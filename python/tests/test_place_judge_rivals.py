@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Straight lines through what was measured, and what scores say of single drives."""
+"""Straight lines through what was measured, loads that are held out, and what scores say of single drives."""
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +11,8 @@ from linnet.place import judge as judging
 from linnet.place.models.interpolation import Interpolation
 from linnet.place.observations import Observations, observe
 from linnet.place.scores import LEVELS, Answers, least_covered, score
-from place_tables import read_p99_us, write_icpe, write_ssdiq
+from linnet.place.splits import held_out
+from place_tables import read_p99_us, write_icpe, write_iocost, write_ssdiq
 
 P99 = 1
 """Index of the p99 of reads among the targets."""
@@ -82,6 +85,34 @@ def test_who_knows_nothing_of_a_new_drive_has_no_row(drives: Observations) -> No
         judging.judge({"ssdiq": few}, None, ["unseen-drive"], ["interpolation"], 1, 0, lambda done: None)
 
 
+def test_held_out_loads_are_the_same_for_every_number_of_probes(drives: Observations) -> None:
+    phases = [held_out(drives.take(drives.labels["drive"] == "b0"), 3, phase) for phase in range(3)]
+    assert (sum(phase.astype(int) for phase in phases) == 1).all()
+    few = drives.take(np.isin(drives.labels["drive"], ["b0", "c0"]))
+    found = {}
+    for minutes in (1, 6, 12):
+        asked = ({"ssdiq": few}, None, ["unseen-drive"], ["interpolation"], 5, minutes, lambda done: None, 3)
+        found[minutes] = {row["target"]: row for row in judging.judge(*asked)}["read_latency_p99_us"]
+    assert [row["n"] for row in found.values()] == [len(few) / 3] * 3
+    assert [row["probe_minutes"] for row in found.values()] == [1, 6, 10], "ten of fifteen loads may be probed"
+    assert all(row["seeds"] == row["hold_out"] == 3 and not row["untried"] for row in found.values())
+    assert found[1]["r2"] < found[6]["r2"] <= 1
+
+
+def test_a_load_that_is_held_out_is_never_probed(drives: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[str, float]] = []
+
+    def probe(model: object, tried: Observations, minutes: int) -> tuple[Observations, np.ndarray]:
+        seen.extend(zip(tried.labels["drive"], tried.inputs["load"], strict=True))
+        return tried.take(np.arange(minutes)), np.ones(len(tried), bool)
+
+    monkeypatch.setattr(judging, "probe", probe)
+    few = drives.take(np.isin(drives.labels["drive"], ["b0", "c0"]))
+    judging.judge({"ssdiq": few}, None, ["unseen-drive"], ["interpolation"], 1, 2, lambda done: None, 3)
+    loads = np.unique(few.inputs["load"])
+    assert seen and not {load for _, load in seen} & set(loads[::3])
+
+
 def answers(drive: list[str], truth: list[float], mean: list[float], width: float) -> Answers:
     """Of one target, with one width for all."""
     names, rows = np.array(drive, dtype=object), np.array(truth)[:, None]
@@ -105,3 +136,27 @@ def test_the_drive_whose_intervals_fail_is_not_hidden_by_the_others() -> None:
     one = answers(drive, truth, [0.0] * 59, 1.0)
     assert least_covered([one], 0) == pytest.approx(0.4), "c has too few rows to say"
     assert least_covered([answers(drive, truth, truth, math.nan)], 0) is None
+
+
+def test_probes_that_nobody_can_choose_are_not_reported(tmp_path: Path) -> None:
+    write_iocost(tmp_path)
+    rows = observe(tmp_path)["iocost"]
+    other = rows.take(np.arange(len(rows)))
+    for label in ("drive", "model", "cell", "run", "model_load"):
+        other.labels[label] = np.array([f"other {name}" for name in other.labels[label]], dtype=object)
+    asked = ({"iocost": rows.joined(other)}, None, ["unseen-drive"], ["queueing"], 1, 5, lambda done: None, 3)
+    found = judging.judge(*asked)
+    assert {(row["probe_minutes"], row["hold_out"], row["n"]) for row in found} == {(0, 0, 2 * len(rows))}
+
+
+@pytest.mark.slow
+def test_the_command_holds_loads_out(tmp_path: Path, linnet) -> None:
+    write_ssdiq(tmp_path, ("b0", "c0"), repeats=1)
+    asked = ("place", "judge", "--data", tmp_path, "--model", "interpolation", "--hold-out", 3, "--probe-minutes", 4)
+    done = linnet(*asked, "--split", "unseen-drive", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert {(row["hold_out"], row["probe_minutes"]) for row in rows} == {(3, 4)}
+    assert all("r2_within" in row and "coverage90_least" in row for row in rows)
+    refused = linnet(*asked, "--split", "unseen-load")
+    assert refused.returncode == 2 and "only unseen-drive and unseen-mix probe" in refused.stderr

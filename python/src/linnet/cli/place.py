@@ -21,7 +21,7 @@ from linnet.place.fitting import fit_model, model_file
 from linnet.place.models.model import NAMES
 from linnet.place.observations import observe, said, same_drives, together
 from linnet.place.profile_file import read_drive, read_profile
-from linnet.place.splits import SPLITS, applies
+from linnet.place.splits import NEW, SPLITS, applies
 from linnet.place.workers import RayCluster
 
 
@@ -48,6 +48,16 @@ def judge(
             help="forest, weighted-mean, queueing, interpolation or linnet; repeat for several.", show_default="all"
         ),
     ] = None,
+    hold_out: Annotated[
+        int | None,
+        typer.Option(
+            help="Every N-th load of a new drive or mix is tried and never probed, so that any number of probes is "
+            "tried on the same rows. Each N-th in turn, up to --seeds.",
+            min=2,
+            metavar="N",
+            show_default="what is not probed is tried",
+        ),
+    ] = None,
     seeds: Annotated[int, typer.Option(help="Shuffles of the splits by row and by load.", min=1)] = 5,
     json: AsJson = False,
 ) -> None:
@@ -64,6 +74,8 @@ def judge(
     """
     splits = _chosen(split, SPLITS, "--split")
     models = _chosen(model, NAMES, "--model")
+    if hold_out and not set(splits) & set(NEW):
+        raise typer.BadParameter(f"only {' and '.join(NEW)} probe", param_hint="--hold-out")
     require("place", "linnet place judge")
     tried = observe(data)
     known = observe(train) if train else None
@@ -77,9 +89,11 @@ def judge(
             raise ValueError(f"{data} and {train} have no kind of table in common")
         for source, rows_ in tried.items():
             same_drives([(str(train), known[source]), (str(data), rows_)])
+    if (probe_minutes or hold_out) and "iocost" in tried and "unseen-drive" in splits:
+        warn("iocost, unseen-drive: no model measures ceilings of a new drive first, so nothing is probed or held out")
     with Bars() as bars:
-        step = bars.stage("folds", judging.work(tried, known, splits, seeds))
-        rows = judging.judge(tried, known, splits, models, seeds, probe_minutes, step)
+        step = bars.stage("folds", judging.work(tried, known, splits, seeds, hold_out or 0))
+        rows = judging.judge(tried, known, splits, models, seeds, probe_minutes, step, hold_out or 0)
     unknown = judging.absent(rows, models)
     best = judging.ceiling(tried)
     dropped = {

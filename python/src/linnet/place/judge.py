@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,19 @@ from linnet.place.models.open_loop import OpenLoop
 from linnet.place.observations import Floats, Observations
 from linnet.place.probing import probe
 from linnet.place.scores import LEVELS, Answers, least_covered, score
-from linnet.place.splits import FIRST_SEED, LEAKING, Fold, against, applies, folds, inner_folds, parts, shuffles
+from linnet.place.splits import (
+    FIRST_SEED,
+    LEAKING,
+    Fold,
+    against,
+    applies,
+    folds,
+    held_out,
+    inner_folds,
+    parts,
+    probed,
+    shuffles,
+)
 
 HALF_STEP_US = 0.5
 """Half of what latencies are recorded in: nobody knows one better."""
@@ -39,6 +51,10 @@ class Question:
     split: str
     minutes: int
     """Probe minutes of each new drive, or probe points of each new setting of a mix."""
+    hold_out: int = 0
+    """One in so many loads of these is tried and never probed; 0: what was not probed is tried."""
+    phase: int = 0
+    """Rank of the first load that is held out."""
 
 
 def judge(
@@ -49,11 +65,13 @@ def judge(
     seeds: int,
     minutes: int,
     progress: Callable[[int], None],
+    hold_out: int = 0,
 ) -> list[dict[str, Any]]:
     """Rows for each source, split, target and model. ``progress`` is told how many folds are done: see :func:`work`.
 
-    A model that knows nothing of some rows has none: see :func:`absent`. Raises ValueError where nothing at all is left
-    to try, or no model can answer.
+    Every ``hold_out``-th load of a new drive or mix is tried whatever is probed, and never probed; 0: what is not
+    probed is tried. A model that knows nothing of some rows has none: see :func:`absent`. Raises ValueError where
+    nothing at all is left to try, or no model can answer.
     """
     rows: list[dict[str, Any]] = []
     nothing: list[str] = []
@@ -62,14 +80,15 @@ def judge(
         for source, tried in data.items():
             if not applies(split, source):
                 continue
-            question = Question(source, split, minutes if split in ("unseen-drive", "unseen-mix") else 0)
+            question = Question(source, split, *((minutes, hold_out) if probed(split, source) else (0, 0)))
             answers: dict[str, list[Answers]] = {name: [] for name in models}
-            for seed in _seeds(split, seeds):
+            for seed in _seeds(split, seeds, question.hold_out):
+                asked = replace(question, phase=seed - FIRST_SEED)
                 every = _division(split, tried, train, source, seed)
                 for name in models:
                     answers[name].append(Answers())
                 for fold in every:
-                    answer_fold(question, fold, models, seed, answers)
+                    answer_fold(asked, fold, models, seed, answers)
                     done += 1
                     progress(done)
             found = [row for name in models for row in _rows(question, tried.targets, name, answers[name])]
@@ -102,7 +121,11 @@ def absent(rows: Sequence[dict[str, Any]], models: Sequence[str]) -> list[dict[s
 
 
 def work(
-    data: dict[str, Observations], train: dict[str, Observations] | None, splits: Sequence[str], seeds: int
+    data: dict[str, Observations],
+    train: dict[str, Observations] | None,
+    splits: Sequence[str],
+    seeds: int,
+    hold_out: int = 0,
 ) -> int:
     """Number of folds that :func:`judge` will answer."""
     return sum(
@@ -110,12 +133,13 @@ def work(
         for split in splits
         for source, tried in data.items()
         if applies(split, source)
-        for seed in _seeds(split, seeds)
+        for seed in _seeds(split, seeds, hold_out if probed(split, source) else 0)
     )
 
 
-def _seeds(split: str, seeds: int) -> range:
-    return range(FIRST_SEED, FIRST_SEED + (seeds if shuffles(split) else 1))
+def _seeds(split: str, seeds: int, hold_out: int) -> range:
+    # Where loads are held out, a seed is a phase, and there are no more phases than that.
+    return range(FIRST_SEED, FIRST_SEED + (seeds if shuffles(split) else min(seeds, hold_out) or 1))
 
 
 def _division(
@@ -152,15 +176,19 @@ def _parts(question: Question, fold: Fold, start: Model | None) -> tuple[list[Pa
     ours.fit(fold.train)
     found: list[Part] = []
     untried: list[str] = []
-    for tried in parts(question.split, fold.tried) if question.minutes else [fold.tried]:
-        if question.minutes and isinstance(ours, OpenLoop | ClosedLoop):
-            probes, left = probe(ours, tried, question.minutes)
-            if left.any():
-                found.append(Part(ours, fold.train, probes, tried.take(left)))
-            else:
-                untried.append(str(tried.labels["drive" if "drive" in tried.labels else "setting"][0]))
+    apart = question.minutes or question.hold_out
+    for tried in parts(question.split, fold.tried) if apart else [fold.tried]:
+        probes, rest, open_to_probes = None, tried, tried
+        if question.hold_out:
+            held = held_out(tried, question.hold_out, question.phase)
+            rest, open_to_probes = tried.take(held), tried.take(~held)
+        if question.minutes and len(open_to_probes) and isinstance(ours, OpenLoop | ClosedLoop):
+            probes, left = probe(ours, open_to_probes, question.minutes)
+            rest = rest if question.hold_out else tried.take(left)
+        if len(rest):
+            found.append(Part(ours, fold.train, probes, rest))
         elif len(tried):
-            found.append(Part(ours, fold.train, None, tried))
+            untried.append(str(tried.labels["drive" if "drive" in tried.labels else "setting"][0]))
     return found, untried
 
 
@@ -171,6 +199,8 @@ def answer_fold(
     outer, untried = _parts(question, fold, None)
     for name in models:
         answers[name][-1].untried.extend(untried)
+        probes = [len(part.probes) for part in outer if part.probes is not None]
+        answers[name][-1].probes = max([answers[name][-1].probes, *probes])
     if not outer:
         return
     inner = [
@@ -259,7 +289,8 @@ def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence
                 "r2_least": _least([one["r2"] for one in scored], min),
                 "r2_most": _least([one["r2"] for one in scored], max),
                 "seeds": len(scored),
-                "probe_minutes": question.minutes,
+                "probe_minutes": max(seed.probes for seed in seeds),
+                "hold_out": question.hold_out,
                 "untried": sorted({name for seed in seeds for name in seed.untried}),
                 "leaks": question.split in LEAKING,
             }

@@ -38,6 +38,8 @@ class Answers:
 
     untried: list[str] = field(default_factory=list)
     """Drives, or settings of mixes, whose every row was probed."""
+    probes: int = 0
+    """Most minutes or runs that were measured of one of these."""
 
     def add(self, rows: Observations, mean: Floats, widths: Floats) -> None:
         """Append the answers for rows."""

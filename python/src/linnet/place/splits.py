@@ -18,6 +18,8 @@ from linnet.place.observations import Observations
 LOADS = {"unseen-load": "cell", "unseen-model-load": "model_load"}
 """Splits by load, and the label of what is left out together."""
 SPLITS = ("random", *LOADS, "unseen-drive", "few-to-many", "unseen-mix")
+NEW = ("unseen-drive", "unseen-mix")
+"""Splits that try something new, which may be measured first."""
 LEAKING = ("random",)
 """Splits by row: rows of one run are on both sides, so they measure memory."""
 FOLDS = 4
@@ -49,6 +51,11 @@ def applies(split: str, source: str) -> bool:
 def shuffles(split: str) -> bool:
     """Whether a seed changes the division."""
     return split in ("random", *LOADS)
+
+
+def probed(split: str, source: str) -> bool:
+    """Whether something new is measured first, if minutes are given. No model chooses among ceilings of iocost."""
+    return split in NEW and source != "iocost"
 
 
 def folds(split: str, rows: Observations, seed: int) -> list[Fold]:
@@ -143,3 +150,9 @@ def parts(split: str, tried: Observations) -> list[Observations]:
     if label is None:
         return [tried]
     return [tried.take(tried.labels[label] == name) for name in sorted(set(tried.labels[label]))]
+
+
+def held_out(tried: Observations, every: int, phase: int) -> NDArray[np.bool_]:
+    """Rows of every ``every``-th load of one drive or setting, from that of rank ``phase`` on: those never probed."""
+    loads = np.unique(tried.inputs["load"])
+    return np.isin(tried.inputs["load"], loads[phase::every])
