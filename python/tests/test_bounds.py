@@ -20,7 +20,7 @@ from conftest import device_trace
 from linnet import Model, Trace, TraceError, _native, write_trace
 from linnet.calibration.iocost import read_result
 from linnet.place.cache import Cache
-from linnet.place.fitted import read_model
+from linnet.place.fitted_file import read_model
 from linnet.place.profile_file import read_profile
 from linnet.place.profiles import from_file
 from linnet.place.service.serve import read_drives

@@ -19,7 +19,7 @@ import pytest
 from conftest import device_trace
 from linnet import Model, Trace, write_trace
 from linnet._native import Device
-from linnet.place.fitted import read_model
+from linnet.place.fitted_file import read_model
 from linnet.place.profile_file import read_profile
 from linnet.place.store import ProfileStore
 from place_made import label_words

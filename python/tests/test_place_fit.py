@@ -18,7 +18,8 @@ from linnet.place.cache import Cache
 from linnet.place.check import Checker
 from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.confidence import CONFIDENCES, parts
-from linnet.place.fitted import MOST_FACTOR, PlacementModel, from_bytes, read_model, read_share, to_bytes
+from linnet.place.fitted import PlacementModel, read_share
+from linnet.place.fitted_file import MOST_FACTOR, from_bytes, read_model, to_bytes
 from linnet.place.fitting import fit_model, model_file
 from linnet.place.judge import Question
 from linnet.place.models.open_loop import OpenLoop

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from linnet.place.answers import TARGETS
 from linnet.place.cache import Cache
-from linnet.place.fitted import to_bytes
+from linnet.place.fitted_file import to_bytes
 from linnet.place.fitting import fit_model
 from linnet.place.label import Labeller, Plan
 from linnet.place.observations import observe

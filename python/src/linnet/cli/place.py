@@ -13,7 +13,7 @@ from linnet.cli.options import AsJson, Ray, Seed
 from linnet.cli.output import Bars, appended, console, destination, percent, print_json, table, warn
 from linnet.extras import require
 from linnet.files import write_whole
-from linnet.place import fitted
+from linnet.place import fitted_file
 from linnet.place import judge as judging
 from linnet.place.answers import TARGETS
 from linnet.place.cache import Cache
@@ -208,7 +208,7 @@ def predict(
 
     Example: [bold]linnet place predict --model place.linnet --drive h0 --tenant web.json --neighbours a.json,b.json[/]
     """
-    fit_ = fitted.read_model(model)
+    fit_ = fitted_file.read_model(model)
     where = fit_.drives.get(drive)
     if where is None:
         if not Path(drive).is_file():

@@ -77,9 +77,9 @@ def read_model(path: Path | None) -> Interference:
     if path is None:
         return SheetModel()
     require("place", "--model")
-    from linnet.place import fitted  # noqa: PLC0415
+    from linnet.place import fitted_file  # noqa: PLC0415
 
-    return fitted.read_model(path)
+    return fitted_file.read_model(path)
 
 
 @contextmanager

@@ -17,7 +17,8 @@ import numpy as np
 
 from linnet.place.answers import TARGETS
 from linnet.place.cache import Cache
-from linnet.place.fitted import PlacementModel, assembled, from_bytes, own_pages, read_share, to_bytes
+from linnet.place.fitted import PlacementModel, assembled, own_pages, read_share
+from linnet.place.fitted_file import from_bytes, to_bytes
 from linnet.place.judge import Question, interval_factors
 from linnet.place.label import key_of
 from linnet.place.models.model import by_cell
