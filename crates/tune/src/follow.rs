@@ -5,9 +5,10 @@
 //! ever. So where the reads of a group are random, and none of its files is read in order, little evidence is enough for
 //! a file: jumps in two looks. What the files that followed cost then is compared with what they cost before.
 //!
-//! All of them get their own values back where that rose, and where runs and scans lose more by the group's value than
-//! random reads gain: a dump of many small tables would read each of them with it before its own reads say otherwise.
-//! Then none follows for a while, longer each time.
+//! Those that began together get their own values back where that rose. Files that followed before were found right, and
+//! one file of which little is known says nothing of them. All get them back where runs and scans lose more by the
+//! group's value than random reads gain: a dump of many small tables would read each of them with it before its own reads
+//! say otherwise. Then none follows for a while, longer each time.
 
 use std::time::Duration;
 
@@ -35,6 +36,14 @@ const COST_MAX: f64 = 1.25;
 /// How long none follows after that was for the worse; twice as long each time, up to a limit. As in `core/govern.c`.
 const HOLD: Duration = Duration::from_secs(30);
 const HOLD_MAX: Duration = Duration::from_secs(480);
+
+/// Files that follow are to leave.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Dismissal {
+    pub(crate) why: String,
+    /// Those of this trial; None: all.
+    trial: Option<u64>,
+}
 
 /// What one file has to do with its group.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -88,6 +97,11 @@ impl Follower {
     /// It gets the group's value in this trial.
     pub(crate) fn follow_trial(&mut self, trial: u64, from: Duration) {
         self.place = Place::Follows { trial, from };
+    }
+
+    /// It is among those who are to leave.
+    pub(crate) fn is_dismissed(&self, dismissal: &Dismissal) -> bool {
+        matches!(self.place, Place::Follows { trial, .. } if dismissal.trial.is_none_or(|one| one == trial))
     }
 
     /// It is to get its own value back.
@@ -216,25 +230,24 @@ impl Leader {
         }
     }
 
-    /// Why those who follow are to leave; None where they are not.
-    pub(crate) fn judge(&mut self, now: Duration, decider: &dyn Decider) -> Option<String> {
+    /// Who of those who follow are to leave, and why; None where none is.
+    pub(crate) fn judge(&mut self, now: Duration, decider: &dyn Decider) -> Option<Dismissal> {
         let is_wrong = self.loss > self.gain;
         (self.gain, self.loss) = (MEMORY * self.gain, MEMORY * self.loss);
         if is_wrong {
-            return Some(
-                self.dismiss(now, "runs and scans of files that followed their group lose more than random reads gain"),
-            );
+            let why = "runs and scans of files that followed their group lose more than random reads gain";
+            return Some(Dismissal { why: self.dismiss(now, why), trial: None });
         }
-        let Trial { began, before, after, .. } = &self.trial;
+        let Trial { number, began, before, after } = &self.trial;
+        let number = *number;
         let is_over = Features::of(after, true).accesses >= JUDGED_MIN && now >= *began + WINDOW;
         if !is_over || before.pages == 0 {
             return None;
         }
         let (before, after) = (cost(before, decider), cost(after, decider));
         if after > COST_MAX * before {
-            return Some(
-                self.dismiss(now, &format!("cost rose from {before:.2} to {after:.2} pages for each demanded")),
-            );
+            let why = format!("cost rose from {before:.2} to {after:.2} pages for each demanded");
+            return Some(Dismissal { why: self.dismiss(now, &why), trial: Some(number) });
         }
         self.renew();
         None
@@ -306,7 +319,7 @@ mod tests {
     }
 
     fn judge(leader: &mut Leader, ms: u64) -> Option<String> {
-        leader.judge(at(ms), &Rule::default())
+        leader.judge(at(ms), &Rule::default()).map(|dismissal| dismissal.why)
     }
 
     /// A file that has these reads behind it, one look each.
@@ -489,7 +502,12 @@ mod tests {
         let mut second = file(&mut leader, &[random(50, 160, 5), random(50, 160, 5)]);
         assert!(takes(&mut leader, 3_500, &mut second));
         note(&mut leader, 4_000, random(100, 120, 60), &mut second);
-        assert!(judge(&mut leader, 4_600).is_some_and(|why| why.contains("from 4.00 to 6.00")));
+        let dismissal = leader.judge(at(4_600), &Rule::default()).expect("it costs more");
+        assert!(dismissal.why.contains("from 4.00 to 6.00"));
+        assert!(second.is_dismissed(&dismissal) && !first.is_dismissed(&dismissal), "the first was found right");
+        note(&mut leader, 4_750, scan(), &mut first);
+        let dismissal = leader.judge(at(4_750), &Rule::default()).expect("a scan");
+        assert!(first.is_dismissed(&dismissal) && second.is_dismissed(&dismissal), "all");
     }
 
     #[test]

@@ -80,8 +80,9 @@ impl Groups {
             };
             let turn = turned.get(&group_of(bdi, *key));
             if track.follower.follows() {
-                if let Some(why) = turn.and_then(|turn| turn.undone.as_ref()) {
-                    track.follower.leave(why);
+                let undone = turn.and_then(|turn| turn.undone.as_ref());
+                if let Some(dismissal) = undone.filter(|one| track.follower.is_dismissed(one)) {
+                    track.follower.leave(&dismissal.why);
                 } else if now >= track.seen + FOLLOWING {
                     track.follower.leave("it was not read for ten minutes");
                 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::feature::Features;
-use crate::follow::{Follower, Leader, Reads};
+use crate::follow::{Dismissal, Follower, Leader, Reads};
 use crate::govern::{Governor, Proposal};
 use crate::observe::Counts;
 use crate::rule::{Class, Decider, Verdict};
@@ -33,8 +33,8 @@ pub(crate) struct Turn {
     pub(crate) group: Group,
     /// Its reads are ordered ones now: the value for them.
     pub(crate) ordered: Option<Proposal>,
-    /// Why the files that followed it are to leave.
-    pub(crate) undone: Option<String>,
+    /// The files that followed it and are to leave.
+    pub(crate) undone: Option<Dismissal>,
 }
 
 /// A decider whose changes are not judged: what its files cost is judged file by file, or by those who followed.
