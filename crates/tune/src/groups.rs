@@ -17,8 +17,9 @@ use crate::tuner::IDLE;
 
 /// A file that follows and was not read for so long gets its own value back: nobody knows how it will be read.
 const FOLLOWING: Duration = Duration::from_secs(600);
-/// Files begin to follow together, so often: the descriptors of all processes are listed for them.
-const PAUSE: Duration = Duration::from_millis(500);
+/// Files begin to follow together, at most so often: the descriptors of all processes are listed for them. Where that takes
+/// long, `SHARE` makes the pause longer.
+const PAUSE: Duration = Duration::from_millis(100);
 /// Setting them may take one part of so many of the time.
 const SHARE: u32 = 20;
 
