@@ -1,18 +1,25 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Shared by the tests: the real data if it exists, a generated trace, and the command line as a user calls it."""
 
+from __future__ import annotations
+
 import gc
 import os
 import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from linnet import Trace
 from starter import COMMAND, close, starter
+
+if TYPE_CHECKING:
+    from linnet.place.fitted import PlacementModel
+    from linnet.place.observations import Observations
 
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("LINNET_SHARED") or ROOT.parent / "shared")
@@ -56,6 +63,31 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"no {SHARED}")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def placement_model(tmp_path_factory: pytest.TempPathFactory) -> PlacementModel:
+    """Fitted to the drives of ``place_tables``; it takes seconds, so all tests ask one."""
+    # Most test files need none of it.
+    from linnet.place.answers import TARGETS
+    from linnet.place.fitting import fit_model
+    from linnet.place.observations import observe
+    from place_tables import write_ssdiq
+
+    folder = tmp_path_factory.mktemp("drives")
+    write_ssdiq(folder)
+    return fit_model(observe(folder, TARGETS)["ssdiq"], 42, lambda done: None)
+
+
+@pytest.fixture(scope="session")
+def mixes(tmp_path_factory: pytest.TempPathFactory) -> Observations:
+    """The runs of mixes of ``place_tables``."""
+    from linnet.place.observations import observe
+    from place_tables import write_icpe
+
+    folder = tmp_path_factory.mktemp("mixes")
+    write_icpe(folder)
+    return observe(folder)["icpe"]
 
 
 def device_trace(seed: int = 0, reads: int = 6000, name: str = "made") -> Trace:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from linnet.place.tables import NEEDED, THREAD_QUANTILES
+from linnet.place.words import Profile
 
 DRIVES = {
     # name: model, sheet's random writes per second, true capacity, latency of an idle drive in us, load of its hump.
@@ -122,3 +123,15 @@ def write_csv(path: Path, rows: list[dict], columns: tuple[str, ...]) -> None:
     """A CSV file with these columns."""
     text = [",".join(columns), *(",".join(str(row[name]) for name in columns) for row in rows)]
     path.write_text("\n".join(text) + "\n")
+
+
+def tenant(name: str, reads: float, writes: float) -> Profile:
+    features = {"depth": 1.0}
+    for op, rate in (("read", reads), ("write", writes)):
+        if rate:
+            features |= {f"{op}_aligned_size_bytes_mean": 4096.0, f"{op}_aligned_rate_mean": rate}
+            features |= {f"{op}_aligned_bandwidth_mean": rate * 4096.0}
+    return Profile(name, features)
+
+
+VICTIM = tenant("victim", 5000.0, 5000.0)

@@ -3,7 +3,6 @@
 
 import json
 import math
-import struct
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from linnet.place.check import Checker
 from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.confidence import CONFIDENCES, parts
 from linnet.place.fitted import PlacementModel, read_share
-from linnet.place.fitted_file import MOST_FACTOR, from_bytes, read_model, to_bytes
+from linnet.place.fitted_file import read_model, to_bytes
 from linnet.place.fitting import fit_model, model_file
 from linnet.place.judge import Question
 from linnet.place.models.open_loop import OpenLoop
@@ -29,26 +28,12 @@ from linnet.place.slo import Slo, Tenant
 from linnet.place.whatif import what_if
 from linnet.place.words import Drive, Profile
 from linnet.place.workers import Work
-from place_tables import DRIVES, read_p99_us, write_ssdiq
+from place_tables import DRIVES, VICTIM, read_p99_us, tenant, write_ssdiq
 
 
-def tenant(name: str, reads: float, writes: float) -> Profile:
-    features = {"depth": 1.0}
-    for op, rate in (("read", reads), ("write", writes)):
-        if rate:
-            features |= {f"{op}_aligned_size_bytes_mean": 4096.0, f"{op}_aligned_rate_mean": rate}
-            features |= {f"{op}_aligned_bandwidth_mean": rate * 4096.0}
-    return Profile(name, features)
-
-
-VICTIM = tenant("victim", 5000.0, 5000.0)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> PlacementModel:
-    folder = tmp_path_factory.mktemp("drives")
-    write_ssdiq(folder)
-    return fit_model(observe(folder, TARGETS)["ssdiq"], 42, lambda done: None)
+@pytest.fixture
+def model(placement_model: PlacementModel) -> PlacementModel:
+    return placement_model
 
 
 class Stopping:
@@ -373,51 +358,6 @@ def test_a_cluster_is_answered_by_sums_as_by_sets(model: PlacementModel) -> None
         np.testing.assert_allclose(one, [(p.value, p.low90, p.high90) for p in said.values()], rtol=1e-9)
 
 
-def test_a_file_gives_the_same_answers(model: PlacementModel, tmp_path: Path) -> None:
-    path = tmp_path / "m.linnet"
-    path.write_bytes(to_bytes(model))
-    again = read_model(path)
-    assert to_bytes(again) == path.read_bytes()
-    for name in DRIVES:
-        one, other = (
-            which.predict([which.drives[name]], [VICTIM], [[tenant("w", 0.0, 40_000.0)]])[0] for which in (model, again)
-        )
-        assert one == other
-
-
-def test_the_checksum_is_that_of_the_specification() -> None:
-    assert container.crc32c(b"123456789") == 0xE3069283
-
-
-def test_every_damaged_file_is_refused(model: PlacementModel, tmp_path: Path) -> None:
-    good = to_bytes(model)
-    path = tmp_path / "m.linnet"
-    for at in [*range(0, 40), *range(40, len(good), 397)]:
-        path.write_bytes(good[:at] + bytes([good[at] ^ 0x40]) + good[at + 1 :])
-        with pytest.raises(ValueError, match=r"m\.linnet"):
-            read_model(path)
-    for size in (0, 7, 20, 40, len(good) // 2, len(good) - 1):
-        path.write_bytes(good[:size])
-        with pytest.raises(ValueError, match=r"m\.linnet"):
-            read_model(path)
-
-
-def test_factors_are_no_logarithms(model: PlacementModel, tmp_path: Path) -> None:
-    path = tmp_path / "m.linnet"
-    wide = replace(model, new_factor=np.full(len(TARGETS), 120.0))
-    path.write_bytes(model_file(wide))
-    assert read_model(path).new_factor.tolist() == wide.new_factor.tolist()
-    new = Drive("new", "N", {"rnd_write_iops": 100_000.0, "rnd_read_iops": 800_000.0})
-    widest = replace(model, new_factor=np.full(len(TARGETS), MOST_FACTOR))
-    for one in widest.predict([new], [VICTIM], [[]])[0].values():
-        assert 0 <= one.low90 <= one.value <= one.high90 < math.inf
-
-
-def test_a_model_that_no_reader_takes_is_not_written(model: PlacementModel) -> None:
-    with pytest.raises(ValueError, match=r"not written.*read_latency_mean_us: the factors of its intervals"):
-        model_file(replace(model, known_factor=np.full(len(TARGETS), 2 * MOST_FACTOR)))
-
-
 def test_one_drive_makes_a_model_that_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_ssdiq(tmp_path, ("a0",), repeats=1)
     rows = observe(tmp_path, TARGETS)["ssdiq"]
@@ -448,109 +388,6 @@ def test_latencies_that_never_change_are_known_to_half_a_step(tmp_path: Path) ->
     found = model.predict([model.drives["a0"]], [VICTIM], [[tenant("w", 0.0, 24_000.0)]])[0]["write_latency_p50_us"]
     assert found.value == pytest.approx(10)
     assert 8.5 < found.low90 < 9.9 and 10.1 < found.high90 < 11.5
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda head, columns: head.update(form="other"), "form 'other' is not known"),
-        (lambda head, columns: head["targets"].pop(), "targets"),
-        (lambda head, columns: head["targets"][0].update(roughness=2.5), "roughness"),
-        (lambda head, columns: head["targets"][0].update(known_factor=-1.0), "out of range"),
-        (lambda head, columns: head["targets"][3].update(new_parts=[0.1, 0.2, 0.3]), "parts: 4 rising numbers"),
-        (lambda head, columns: head["targets"][3].update(known_parts=[0.1, 0.3, 0.2, 1.0]), "rising numbers"),
-        (lambda head, columns: head["targets"][3].update(known_parts=[0.1, 0.2, 0.3, 1.5]), "from 0 to 1"),
-        (lambda head, columns: head["targets"][3].update(known_parts=7), "head lacks or misuses"),
-        (lambda head, columns: head.pop("drives"), "drives"),
-        (lambda head, columns: head.update(read_share=-0.5), "read_share -0.5 is out of range"),
-        (lambda head, columns: head.update(read_share="all"), "read_share 'all' is out of range"),
-        (lambda head, columns: head.update(own_pages=[2.0, 1.0]), "own_pages .* two rising numbers"),
-        (lambda head, columns: head.update(own_pages=["a", 1.0]), "own_pages .* two rising numbers"),
-        (lambda head, columns: head.update(own_pages=7), "head lacks or misuses"),
-        (lambda head, columns: columns.__setitem__((0, 0), 99.0), "a drive that the head lacks"),
-        (lambda head, columns: columns.__setitem__((2, 0), -5.0), "a load is negative"),
-        (lambda head, columns: columns.__setitem__((0, 0), 1e300), "a drive that the head lacks"),
-        (lambda head, columns: columns.__setitem__((0, 0), 0.5), "a drive that the head lacks"),
-        (lambda head, columns: columns.__setitem__((4, 0), 0.0), "rnd_read_iops: a figure .* neither above 0 nor -1"),
-        (lambda head, columns: columns.__setitem__((5, 0), -7.0), "rnd_write_iops: a figure"),
-        (lambda head, columns: head["drives"][0].update(name=5), "drives: a name and a model are texts"),
-        (lambda head, columns: head["drives"][0].update(model=None), "drives: a name and a model are texts"),
-        (lambda head, columns: head["targets"][2].update(hyperparameters=["0"] * 8), "a number is out of range"),
-        (lambda head, columns: head["targets"][2].update(hyperparameters=[True] * 8), "a number is out of range"),
-        (lambda head, columns: head["targets"][2].update(hyperparameters=7), "head lacks or misuses"),
-        (lambda head, columns: head["targets"][2].update(centre=51), "a number is out of range"),
-        (lambda head, columns: head["targets"][2].update(centre=10**400), "a number is out of range"),
-        (lambda head, columns: head.update(read_share=10**400), "read_share 10+ is out of range"),
-        (lambda head, columns: head.update(read_share=None), "read_share None is out of range"),
-    ],
-)
-@pytest.mark.filterwarnings("error")
-def test_a_file_that_is_whole_and_wrong_is_refused(model: PlacementModel, tmp_path: Path, change, message) -> None:
-    head, columns = container.unpack(to_bytes(model))
-    change(head, columns)
-    path = tmp_path / "m.linnet"
-    path.write_bytes(container.pack(head, columns))
-    with pytest.raises(ValueError, match=message):
-        read_model(path)
-
-
-def with_head(file: bytes, head: bytes) -> bytes:
-    """A file with other bytes of its head."""
-    *_, old, _, rows, count = container.FIXED.unpack_from(file)
-    columns = file[container.FIXED.size + old : -4]
-    size = container.FIXED.size + len(head) + len(columns) + 4
-    body = container.FIXED.pack(container.MAGIC, container.VERSION, container.KIND, len(head), size, rows, count)
-    body += head + columns
-    return body + struct.pack("<I", container.crc32c(body))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda text: text.encode("utf-16"), "head is not JSON"),
-        (lambda text: b"\xef\xbb\xbf" + text.encode(), "head is not JSON"),
-        (lambda text: text.replace('"known_parts":[0.', '"known_parts":[NaN,0.').encode(), "NaN is no number of JSON"),
-        (lambda text: text.replace('"read_share":', '"read_share":Infinity,"x":').encode(), "Infinity is no number"),
-        (lambda text: text.replace('"read_share":', '"read_share":1e999,"x":').encode(), "read_share inf is out of"),
-    ],
-)
-def test_a_head_that_is_not_json_is_refused(model: PlacementModel, change, message) -> None:
-    file = to_bytes(model)
-    text = json.dumps(container.unpack(file)[0], sort_keys=True, separators=(",", ":"))
-    assert with_head(file, text.encode()) == file
-    changed = change(text)
-    assert changed != text.encode()
-    with pytest.raises(ValueError, match=message):
-        from_bytes(with_head(file, changed))
-
-
-def test_numbers_of_the_head_may_be_whole(model: PlacementModel) -> None:
-    head, columns = container.unpack(to_bytes(model))
-    for target in head["targets"]:
-        target |= {"centre": 5, "known_factor": 2, "new_factor": 3, "hyperparameters": [0] * 8}
-    head["read_share"] = 1
-    found, wanted = (
-        from_bytes(container.pack(one, columns)).predict([model.drives["a0"]], [VICTIM], [[]])
-        for one in (head, json.loads(json.dumps(head), parse_int=float))
-    )
-    assert found == wanted
-
-
-def test_a_sheet_without_a_figure_is_written_as_such(model: PlacementModel) -> None:
-    known = model.latency.known
-    sheet = {name: np.where(known.labels["drive"] == "a0", 0.0, values) for name, values in known.inputs.items()}
-    latency = OpenLoop(model.latency)
-    latency.known = replace(known, inputs={**known.inputs, "rnd_read_iops": sheet["rnd_read_iops"]})
-    again = from_bytes(to_bytes(replace(model, latency=latency)))
-    assert math.isnan(again.drives["a0"].sheet["rnd_read_iops"])
-
-
-def test_lengths_are_checked_before_they_are_trusted() -> None:
-    body = container.FIXED.pack(container.MAGIC, 2, container.KIND, 0, 32, 1 << 31, 200)
-    with pytest.raises(ValueError, match="too large"):
-        container.unpack(body + struct.pack("<I", container.crc32c(body)))
-    with pytest.raises(ValueError, match="kind 1"):
-        container.unpack(container.FIXED.pack(container.MAGIC, 2, 1, 0, 32, 0, 0) + bytes(4))
 
 
 @pytest.mark.slow

@@ -33,13 +33,6 @@ def drives(tmp_path_factory: pytest.TempPathFactory) -> Observations:
     return observe(folder)["ssdiq"]
 
 
-@pytest.fixture(scope="module")
-def mixes(tmp_path_factory: pytest.TempPathFactory) -> Observations:
-    folder = tmp_path_factory.mktemp("mixes")
-    write_icpe(folder)
-    return observe(folder)["icpe"]
-
-
 def judged(rows: Observations, split: str, model: str, minutes: int = 0, seeds: int = 1) -> dict:
     """The row of the p99 of reads."""
     found = judging.judge({rows.source: rows}, None, [split], [model], seeds, minutes, lambda done: None)

@@ -12,7 +12,7 @@ from linnet.place.models.interpolation import Interpolation
 from linnet.place.observations import Observations, observe
 from linnet.place.scores import LEVELS, Answers, least_covered, score
 from linnet.place.splits import held_out
-from place_tables import read_p99_us, write_icpe, write_iocost, write_ssdiq
+from place_tables import read_p99_us, write_iocost, write_ssdiq
 
 P99 = 1
 """Index of the p99 of reads among the targets."""
@@ -23,13 +23,6 @@ def drives(tmp_path_factory: pytest.TempPathFactory) -> Observations:
     folder = tmp_path_factory.mktemp("drives")
     write_ssdiq(folder, noise=0.0)
     return observe(folder)["ssdiq"]
-
-
-@pytest.fixture(scope="module")
-def mixes(tmp_path_factory: pytest.TempPathFactory) -> Observations:
-    folder = tmp_path_factory.mktemp("mixes")
-    write_icpe(folder)
-    return observe(folder)["icpe"]
 
 
 def of_drive(rows: Observations, drive: str, *thousands: int) -> Observations:
