@@ -74,7 +74,7 @@ impl PyTuneObserver {
 
     /// Events that could not be counted.
     fn lost(&self) -> PyResult<u64> {
-        self.0.lost().map_err(refused)
+        Ok(self.0.lost().map_err(refused)?.total())
     }
 }
 

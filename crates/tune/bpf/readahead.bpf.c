@@ -2,8 +2,8 @@
 /*
  * Observes how files are read: which pages are demanded, in which order, and which pages are brought into memory.
  *
- * Three events demand pages: mm_filemap_get_pages (read and splice), mm_filemap_map_pages (a fault that found pages in
- * memory and mapped those around it) and mm_filemap_fault (one that did not). One event brings them:
+ * Four events demand pages: the entries of filemap_read and filemap_splice_read, mm_filemap_map_pages (a fault that found
+ * pages in memory and mapped those around it) and mm_filemap_fault (one that did not). One event brings them:
  * mm_filemap_add_to_page_cache, per folio. Everything is added up per file, control group and CPU; nothing is sent.
  * A demand is compared with where the last ones of the same file on the same CPU ended, because two threads that read
  * in order would look random together.
@@ -12,8 +12,11 @@
  * got. So a thread is counted apart from the first readahead on that it does with such a value. The readahead code tells
  * which open file it reads for; no other event does.
  *
- * A program per tracepoint: the loader takes those that the kernel has. Kernels before 6.12 have none for demands.
- * There the entry of filemap_read and filemap_fault, and the result of filemap_map_pages, give the same numbers.
+ * The loader takes those programs that the kernel has an event for, and lets it have one. Kernels before 6.12 have no
+ * tracepoints for faults. There the entry of filemap_fault and the result of filemap_map_pages give the same numbers.
+ *
+ * Where programs on functions are refused, mm_filemap_get_pages stands for reads, from 6.12 on. It tells less: where the
+ * last page of several that are found must be waited for, the kernel leaves it out, and next time tells the rest alone.
  */
 #include "readahead.h"
 
@@ -48,10 +51,10 @@ struct {
 	MAP_TYPE(value, struct linnet_reads);
 } blank SEC(".maps");
 
-/* Events that found no room in `files`. */
+/* What found no room: events in `files`, and mappings in `advised`. */
 struct {
 	MAP_NUMBER(type, MAP_PERCPU_ARRAY);
-	MAP_NUMBER(max_entries, 1);
+	MAP_NUMBER(max_entries, 2);
 	MAP_TYPE(key, u32);
 	MAP_TYPE(value, u64);
 } lost SEC(".maps");
@@ -112,10 +115,9 @@ ALWAYS_INLINE u64 *note_place(u64 note)
 	return map_find(&notes, &at);
 }
 
-ALWAYS_INLINE void count_lost(void)
+ALWAYS_INLINE void count_lost(u32 what)
 {
-	u32 zero = 0;
-	u64 *count = map_find(&lost, &zero);
+	u64 *count = map_find(&lost, &what);
 
 	if (count)
 		(*count)++;
@@ -135,6 +137,13 @@ ALWAYS_INLINE struct linnet_reads *searched(const struct key *key, struct hot *p
 	}
 	cell = map_find(&blank, &zero);
 	if (cell && (place->key.dev == 0 || place->missed++ > MISSED_MAX)) {
+		if (place->key.dev) {
+			/* What user space has not read yet of the one that had the place. */
+			struct place before = {.key = place->key, .cpu = of.cpu};
+
+			if (map_put(&files, &before, &place->cell, MAP_NEW_ONLY))
+				count_lost(LOST_EVENTS);
+		}
 		place->cell = *cell;
 		place->key = *key;
 		place->missed = 0;
@@ -142,7 +151,7 @@ ALWAYS_INLINE struct linnet_reads *searched(const struct key *key, struct hot *p
 	}
 	if (cell && map_put(&files, &of, cell, MAP_NEW_ONLY) == 0)
 		return map_find(&files, &of);
-	count_lost();
+	count_lost(LOST_EVENTS);
 	return 0;
 }
 
@@ -177,22 +186,22 @@ ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode)
 }
 
 /*
- * read() demands pages [index, end), of which the first is in the file. Past its end nothing of a file is demanded: a
- * reader that asks for a megabyte of a small file is no long read.
+ * A read of `bytes` from `from` on demands their pages. Past its end nothing of a file is demanded: a reader that asks for
+ * a megabyte of a small file is no long read.
  */
-ALWAYS_INLINE int read_demands(struct inode *inode, u64 index, u64 end)
+ALWAYS_INLINE int read_demands(struct inode *inode, u64 from, u64 bytes)
 {
-	struct linnet_reads *cell = cell_of(inode);
-	u64 pages;
+	u64 size = (u64)inode->i_size;
+	struct linnet_reads *cell;
 
+	if (!bytes || from >= size)
+		return 0;
+	if (bytes > size - from)
+		bytes = size - from;
+	cell = cell_of(inode);
 	if (!cell)
 		return 0;
-	if (end > index + 1) {
-		pages = ((u64)inode->i_size + (1ull << page_shift) - 1) >> page_shift;
-		if (end > pages)
-			end = pages > index ? pages : index + 1;
-	}
-	linnet_reads_read(cell, index, end);
+	linnet_reads_read(cell, from >> page_shift, (from + bytes + (1ull << page_shift) - 1) >> page_shift);
 	cell->process = current_task()->tgid;
 	return 0;
 }
@@ -205,7 +214,7 @@ int get_pages(u64 *ctx)
 
 	if (!last_is_end || last == index)
 		last++;
-	return read_demands(mapping->host, index, last);
+	return read_demands(mapping->host, index << page_shift, (last - index) << page_shift);
 }
 
 SEC("fentry/filemap_read")
@@ -213,13 +222,23 @@ int read_function(u64 *ctx)
 {
 	struct kiocb *call = (void *)ctx[0];
 	struct iov_iter *into = (void *)ctx[1];
-	struct inode *inode = call->ki_filp->f_mapping->host;
-	u64 from = call->ki_pos, bytes = into->count;
 
 	/* With O_DIRECT it comes for what was not read past the page cache: the end of a file, or what is in memory. */
-	if (!bytes || from >= (u64)inode->i_size || call->ki_flags & CALL_DIRECT)
+	if (call->ki_flags & CALL_DIRECT)
 		return 0;
-	return read_demands(inode, from >> page_shift, (from + bytes + (1ull << page_shift) - 1) >> page_shift);
+	return read_demands(call->ki_filp->f_mapping->host, (u64)call->ki_pos, into->count);
+}
+
+/* Before 6.5 splice comes by filemap_read. */
+SEC("fentry/filemap_splice_read")
+int splice_function(u64 *ctx)
+{
+	struct file *from = (void *)ctx[0];
+	u64 at = 0;
+
+	if (probe_read(&at, sizeof(at), (void *)ctx[1]))
+		return 0;
+	return read_demands(from->f_mapping->host, at, ctx[3]);
 }
 
 /* A fault found its page in memory, and [start, end) was mapped. */
@@ -418,7 +437,7 @@ int mappings(struct bpf_iter__task_vma *ctx)
 	if (only_dev && key.dev != only_dev)
 		return 0;
 	if (map_put(&advised, &key, &advice, 0))
-		count_lost();
+		count_lost(LOST_ADVICE);
 	return 0;
 }
 

@@ -18,6 +18,9 @@ enum {
 	ADVISED_MAX = 65536,	/* files that are mapped with advice */
 };
 
+/* Places of `lost`. */
+enum { LOST_EVENTS, LOST_ADVICE };
+
 /*
  * With whose value a thread reads: OWN where that is the device's value or less, ADVISED where the file's owner gave
  * advice that shows in its mode, and otherwise the value, in pages. More than the device's may be ours, that of a file

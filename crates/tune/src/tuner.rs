@@ -238,12 +238,11 @@ impl<'a> Tuner<'a> {
         ended.and(restored)
     }
 
-    /// Says how many events the observer lost, where they are `times` as many as when it was said last.
+    /// Says what the observer did not count, where that is `times` as many as when it was said last.
     fn lost(&mut self, times: u64) -> Option<Event> {
-        let lost = self.observer.lost().ok().filter(|lost| *lost > times * self.lost)?;
-        self.lost = lost;
-        let why = format!("{lost} events found no room in the observer: too many files are read at once");
-        Some(Event::note("note", "", why))
+        let lost = self.observer.lost().ok().filter(|lost| lost.total() > times * self.lost)?;
+        self.lost = lost.total();
+        Some(Event::note("note", "", lost.to_string()))
     }
 
     /// True where it ended of itself.

@@ -33,9 +33,6 @@ impl Observer for Readers {
         let advised = Descriptor { process: 101, value_kib: 256, ..plain.clone() };
         Ok(vec![plain, advised])
     }
-    fn lost(&self) -> Result<u64> {
-        Ok(0)
-    }
 }
 
 fn host() -> (tempfile::TempDir, Host) {
@@ -140,9 +137,6 @@ impl Observer for Listing {
     }
     fn descriptors(&mut self, files: &[FileId]) -> Result<Vec<Descriptor>> {
         Ok(self.1.iter().filter(|d| files.contains(&d.file)).cloned().collect())
-    }
-    fn lost(&self) -> Result<u64> {
-        Ok(0)
     }
 }
 
@@ -333,9 +327,6 @@ impl Observer for Database {
     fn advised(&mut self, soon: bool) -> Result<Rc<Advised>> {
         let (advised, only_soon) = &*self.advised.borrow();
         Ok(Rc::new(if soon || !only_soon { advised.clone() } else { Advised::new() }))
-    }
-    fn lost(&self) -> Result<u64> {
-        Ok(0)
     }
 }
 

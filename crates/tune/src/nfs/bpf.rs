@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use aya::maps::{HashMap as BpfHashMap, PerCpuArray};
+use aya::maps::HashMap as BpfHashMap;
 use aya::programs::{BtfTracePoint, TracePoint};
 use aya::{Btf, Ebpf, EbpfLoader, Pod};
 
@@ -13,7 +13,7 @@ use crate::host::Host;
 use crate::mounts::Dev;
 use crate::nfs::rpc::{Cell, Rpcs};
 use crate::nfs::tracefs::offsets;
-use crate::observe::{causes, not_seen, refused};
+use crate::observe::{Lost, causes, not_seen, refused, skipped, sum};
 use crate::openfile::FileId;
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/nfs.bpf.o"));
@@ -97,15 +97,9 @@ impl RpcObserver {
         &self.limits
     }
 
-    fn total(&self, which: u32) -> Result<u64> {
-        let map = self.ebpf.map("totals").expect("in the object");
-        let map: PerCpuArray<_, u64> = PerCpuArray::try_from(map).expect("its value");
-        Ok(map.get(&which, 0).map_err(|error| refused(causes(&error)))?.iter().sum())
-    }
-
-    /// Events that found no room, since the start.
-    pub fn lost(&self) -> Result<u64> {
-        self.total(LOST)
+    /// What was not counted since the start.
+    pub fn lost(&self) -> Result<Lost> {
+        Ok(Lost { no_room: sum(&self.ebpf, "totals", LOST)?, skipped: skipped(&self.ebpf), advice: 0 })
     }
 
     /// What was sent for each file since the last look. Read sizes are left at 0.
@@ -113,7 +107,7 @@ impl RpcObserver {
         let now = Instant::now();
         let elapsed_ns = u64::try_from((now - self.looked).as_nanos()).unwrap_or(u64::MAX);
         self.looked = now;
-        let all = self.total(RECLAIMED)?;
+        let all = sum(&self.ebpf, "totals", RECLAIMED)?;
         let reclaimed = all.saturating_sub(self.reclaimed);
         self.reclaimed = all;
         let map = self.ebpf.map("nfs_files").expect("in the object");

@@ -18,7 +18,7 @@ use crate::nfs::rpc::Rpcs;
 use crate::nfs::rsize_bytes;
 #[cfg(feature = "bpf")]
 use crate::observe::best;
-use crate::observe::{Observer, Reader, Sample, Sight};
+use crate::observe::{Lost, Observer, Reader, Sample, Sight};
 use crate::openfile::{Descriptor, FileId};
 
 /// Sees both.
@@ -119,12 +119,17 @@ impl Observer for NfsObserver {
     }
 
     #[cfg(feature = "bpf")]
-    fn lost(&self) -> Result<u64> {
-        Ok(self.pages.lost()? + self.rpcs.lost()?)
+    fn lost(&self) -> Result<Lost> {
+        let (pages, rpcs) = (self.pages.lost()?, self.rpcs.lost()?);
+        Ok(Lost {
+            no_room: pages.no_room + rpcs.no_room,
+            skipped: pages.skipped + rpcs.skipped,
+            advice: pages.advice + rpcs.advice,
+        })
     }
 
     #[cfg(not(feature = "bpf"))]
-    fn lost(&self) -> Result<u64> {
+    fn lost(&self) -> Result<Lost> {
         self.pages.lost()
     }
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads a whole hash map of BPF, hundreds of entries in one system call. aya makes two for each entry.
+//! Reads a whole hash map of BPF, hundreds of entries in one system call, where aya makes two for each entry; and takes
+//! an entry out with what is in it, which aya cannot.
 
 use std::io::{Error, Result};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
 use aya::Pod;
@@ -9,6 +11,8 @@ use aya::maps::MapData;
 
 /// `BPF_MAP_LOOKUP_BATCH` of bpf(2); hash maps have it from Linux 5.6 on.
 const LOOKUP_BATCH: libc::c_int = 24;
+/// `BPF_MAP_LOOKUP_AND_DELETE_ELEM`; hash maps have it from Linux 5.14 on.
+const TAKE: libc::c_int = 21;
 /// Entries in one call. A bucket of the map must fit as a whole, and has one or two entries.
 const ENTRIES: usize = 512;
 
@@ -23,6 +27,32 @@ struct Attributes {
     map: u32,
     entry_flags: u64,
     flags: u64,
+}
+
+/// The part of it for one entry.
+#[repr(C)]
+struct Element {
+    map: u32,
+    zero: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+/// Removes the entry of `key` from a hash map of `K` and `V`. None where there is no such entry.
+pub(super) fn take<K: Pod, V: Pod>(map: &MapData, key: &K) -> Option<V> {
+    let mut value = MaybeUninit::<V>::uninit();
+    let mut element = Element {
+        map: map.fd().as_fd().as_raw_fd().cast_unsigned(),
+        zero: 0,
+        key: std::ptr::from_ref(key) as u64,
+        value: value.as_mut_ptr() as u64,
+        flags: 0,
+    };
+    // SAFETY: the kernel reads `element` and the key, and writes one value.
+    let status = unsafe { libc::syscall(libc::SYS_bpf, TAKE, &raw mut element, size_of::<Element>() as libc::c_uint) };
+    // SAFETY: the kernel has written it, and every pattern of bits is a `Pod`.
+    (status == 0).then(|| unsafe { value.assume_init() })
 }
 
 /// Memory for the entries of one call.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The BPF observer: loads `bpf/readahead.bpf.c`, which was compiled when we were, and reads its counters.
 //!
-//! The programs sit on tracepoints; those that the running kernel lacks are left out and named in `Sight`. Fields are
+//! The programs sit on tracepoints and functions; what the running kernel lacks is named in `Sight`. Fields are
 //! found by the kernel's own type information, so one object serves all kernels whose page cache has folios and says so
 //! where pages are added: from 5.17 on. It was tried on 6.1, 6.12 and 6.18.
 
@@ -10,8 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use aya::maps::{HashMap as BpfHashMap, PerCpuArray};
-use aya::programs::{BtfTracePoint, FEntry, FExit, Iter};
+use aya::maps::HashMap as BpfHashMap;
+use aya::programs::{Iter, Program};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use crate::advised::{Advised, MapAdvice};
@@ -20,35 +20,46 @@ use crate::error::{Error, Result};
 use crate::mounts::Dev;
 use crate::nfs::rpc::Rpcs;
 use crate::observe::counted::{ADVISED, Counted, Found, Key, cells, cells_max};
-use crate::observe::{Observer, Reader, Sample, Sight};
+use crate::observe::lost::{skipped, sum};
+use crate::observe::{Lost, Observer, Reader, Sample, Sight};
 use crate::openfile::{Descriptor, FLAG_DIRECT, FileId};
 
 static OBJECT: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/readahead.bpf.o"));
 
-/// Program, its tracepoint, and what is not seen without it.
-const PROGRAMS: [(&str, &str, &str); 7] = [
-    ("add", "mm_filemap_add_to_page_cache", "which pages are brought into memory"),
-    ("get_pages", "mm_filemap_get_pages", "which pages read() demands"),
-    ("map_pages", "mm_filemap_map_pages", "which pages mappings find in memory"),
-    ("fault", "mm_filemap_fault", "which pages mappings demand"),
-    ("sync_reader", "page_cache_sync_ra", "which reads use a value of the owner's"),
-    ("async_reader", "page_cache_async_ra", "which scans use a value of the owner's"),
-    ("fault_reader", "page_cache_ra_order", "which faults use a value of the owner's"),
+/// What is to be seen, whether it tells what is demanded, and the programs that show it with what they sit on, the best
+/// one first.
+type Event = (&'static str, bool, &'static [(&'static str, &'static str)]);
+const EVENTS: [Event; 7] = [
+    ("which pages are brought into memory", false, &[("add", "mm_filemap_add_to_page_cache")]),
+    ("which pages read() demands", true, &[("read_function", "filemap_read"), ("get_pages", "mm_filemap_get_pages")]),
+    (
+        "which pages mappings find in memory",
+        true,
+        &[("map_pages", "mm_filemap_map_pages"), ("map_function", "filemap_map_pages")],
+    ),
+    ("which pages mappings demand", true, &[("fault", "mm_filemap_fault"), ("fault_function", "filemap_fault")]),
+    (
+        "which reads use a value of the owner's",
+        false,
+        &[("sync_reader", "page_cache_sync_ra"), ("sync_reader_function", "page_cache_sync_ra")],
+    ),
+    (
+        "which scans use a value of the owner's",
+        false,
+        &[("async_reader", "page_cache_async_ra"), ("async_reader_function", "page_cache_async_ra")],
+    ),
+    (
+        "which faults use a value of the owner's",
+        false,
+        &[("fault_reader", "page_cache_ra_order"), ("fault_reader_function", "page_cache_ra_order")],
+    ),
 ];
-/// Program, the function that it watches where the kernel lacks the tracepoint of the program beside it.
-const FUNCTIONS: [(&str, &str, &str); 6] = [
-    ("get_pages", "read_function", "filemap_read"),
-    ("map_pages", "map_function", "filemap_map_pages"),
-    ("fault", "fault_function", "filemap_fault"),
-    ("sync_reader", "sync_reader_function", "page_cache_sync_ra"),
-    ("async_reader", "async_reader_function", "page_cache_async_ra"),
-    ("fault_reader", "fault_reader_function", "page_cache_ra_order"),
-];
-/// Without these nobody sees which pages are demanded.
-const DEMANDS: [&str; 3] = ["get_pages", "map_pages", "fault"];
 /// The PID namespace of the machine: `PROC_PID_INIT_INO` of the kernel.
 const PID_NAMESPACE: &str = "pid:[4026531836]";
 
+/// Places of `lost`, as in readahead.h.
+const LOST_EVENTS: u32 = 0;
+const LOST_ADVICE: u32 = 1;
 /// Files in one question for descriptors: `WANTED_MAX` of readahead.h.
 const WANTED_MAX: usize = 4096;
 /// All mappings are walked through so often, or less where that takes long: one part in so many of the time.
@@ -121,28 +132,15 @@ fn load(only: Option<Dev>, last_is_end: bool, btf: &Btf) -> Result<Ebpf> {
         })
 }
 
-fn attach(ebpf: &mut Ebpf, program: &str, tracepoint: &str, btf: &Btf) -> Result<()> {
-    let program: &mut BtfTracePoint =
-        ebpf.program_mut(program).expect("in the object").try_into().expect("a tracepoint program");
-    let attached = program.load(tracepoint, btf).and_then(|()| program.attach());
-    attached.map(|_| ()).map_err(|error| refused(format!("{tracepoint}: {}", causes(&error))))
-}
-
-/// Watches a function instead of a tracepoint. Kernels for amd64 allow it, those for 64-bit ARM from 6.4 on.
-fn attach_function(ebpf: &mut Ebpf, instead_of: &str, btf: &Btf) -> Result<()> {
-    let Some((_, name, function)) = FUNCTIONS.iter().find(|(program, ..)| *program == instead_of) else {
-        return Err(refused("no function stands for it"));
+/// On a tracepoint, or on a function's begin or end. Kernels for amd64 allow functions, those for 64-bit ARM from 6.4 on.
+fn attach(ebpf: &mut Ebpf, program: &str, on: &str, btf: &Btf) -> Result<()> {
+    let attached = match ebpf.program_mut(program).expect("in the object") {
+        Program::BtfTracePoint(program) => program.load(on, btf).and_then(|()| program.attach()).map(drop),
+        Program::FEntry(program) => program.load(on, btf).and_then(|()| program.attach()).map(drop),
+        Program::FExit(program) => program.load(on, btf).and_then(|()| program.attach()).map(drop),
+        other => unreachable!("{program} is a {:?}", other.prog_type()),
     };
-    let program = ebpf.program_mut(name).expect("in the object");
-    let failed = |error: &dyn std::error::Error| refused(format!("{function}: {}", causes(error)));
-    if *name == "map_function" {
-        let program: &mut FExit = program.try_into().expect("a program on a function's end");
-        program.load(function, btf).and_then(|()| program.attach()).map_err(|error| failed(&error))?;
-    } else {
-        let program: &mut FEntry = program.try_into().expect("a program on a function's begin");
-        program.load(function, btf).and_then(|()| program.attach()).map_err(|error| failed(&error))?;
-    }
-    Ok(())
+    attached.map_err(|error| refused(format!("{on}: {}", causes(&error))))
 }
 
 fn iterator<'a>(ebpf: &'a mut Ebpf, name: &str) -> &'a mut Iter {
@@ -172,15 +170,28 @@ impl Bpf {
         })?;
         let mut ebpf = load(only, gives_end(&btf), &btf)?;
         let mut sight = Sight { files: true, demands: true, descriptors: true, limits: Vec::new() };
-        for (program, tracepoint, what) in PROGRAMS {
-            let Err(error) = attach(&mut ebpf, program, tracepoint, &btf) else { continue };
-            if program == "add" {
-                return Err(error);
+        let mut whole_reads = false;
+        for (what, demands, programs) in EVENTS {
+            let mut reasons = Vec::new();
+            let shown = programs.iter().find(|(program, on)| {
+                attach(&mut ebpf, program, on, &btf).map_err(|error| reasons.push(error)).is_ok()
+            });
+            match shown {
+                Some(("get_pages", _)) => {
+                    sight.limits.push(not_seen("some pages of reads that wait for others to bring the rest", &reasons));
+                }
+                Some(("read_function", _)) => whole_reads = true,
+                Some(_) => {}
+                None if programs[0].0 == "add" => return Err(reasons.remove(0)),
+                None => {
+                    sight.demands &= !demands;
+                    sight.limits.push(not_seen(what, &reasons));
+                }
             }
-            if let Err(other) = attach_function(&mut ebpf, program, &btf) {
-                sight.demands &= !DEMANDS.contains(&program);
-                sight.limits.push(not_seen(what, &[error, other]));
-            }
+        }
+        // Before 6.5 splice is a read like others, as it is for mm_filemap_get_pages.
+        if whole_reads {
+            let _ = attach(&mut ebpf, "splice_function", "filemap_splice_read", &btf);
         }
         Ok(Bpf::with_iterator(ebpf, sight, &btf))
     }
@@ -219,7 +230,7 @@ impl Observer for Bpf {
     }
 
     fn look(&mut self) -> Result<Vec<Sample>> {
-        let found = self.counted.look(&mut self.ebpf)?;
+        let found = self.counted.look(&self.ebpf)?;
         let page_kib = self.page_kib;
         let samples = found.into_iter().map(|(key, Found { counts, mut processes })| {
             processes.sort_unstable();
@@ -257,11 +268,9 @@ impl Observer for Bpf {
         Ok(found)
     }
 
-    fn lost(&self) -> Result<u64> {
-        let map = self.ebpf.map("lost").expect("in the object");
-        let map: PerCpuArray<_, u64> = PerCpuArray::try_from(map).expect("its value");
-        let counts = map.get(&0, 0).map_err(|error| refused(causes(&error)))?;
-        Ok(counts.iter().sum())
+    fn lost(&self) -> Result<Lost> {
+        let [no_room, advice] = [LOST_EVENTS, LOST_ADVICE].map(|what| sum(&self.ebpf, "lost", what));
+        Ok(Lost { no_room: no_room?, skipped: skipped(&self.ebpf), advice: advice? })
     }
 }
 
@@ -372,17 +381,21 @@ fn own_file() -> Result<std::fs::File> {
 pub fn event_cost(rounds: usize, reads: u32) -> Result<EventCost> {
     let btf = Btf::from_sys_fs().map_err(|error| refused(causes(&error)))?;
     let file = own_file()?;
-    let with = |program: &str| -> Result<f64> {
+    let with = |program: &str, on: &str| -> Result<f64> {
         let mut ebpf = load(None, false, &btf)?;
-        attach(&mut ebpf, program, "mm_filemap_get_pages", &btf)?;
+        attach(&mut ebpf, program, on, &btf)?;
         read_ns(&file, reads / 10)?;
         read_ns(&file, reads)
     };
+    let program = [("read_function", "filemap_read"), ("get_pages", "mm_filemap_get_pages")]
+        .into_iter()
+        .find(|(program, on)| with(program, on).is_ok())
+        .ok_or_else(|| refused("no program sees reads"))?;
     let (mut bare, mut empty, mut ours) = (f64::MAX, f64::MAX, f64::MAX);
     for _ in 0..rounds.max(1) {
         bare = bare.min(read_ns(&file, reads)?);
-        empty = empty.min(with("nothing")?);
-        ours = ours.min(with("get_pages")?);
+        empty = empty.min(with("nothing", "mm_filemap_get_pages")?);
+        ours = ours.min(with(program.0, program.1)?);
     }
     Ok(EventCost { bare_ns: bare, empty_ns: empty - bare, ours_ns: ours - bare })
 }

@@ -46,8 +46,4 @@ impl Observer for Coarse {
     fn descriptors(&mut self, _files: &[FileId]) -> Result<Vec<Descriptor>> {
         Ok(Vec::new())
     }
-
-    fn lost(&self) -> Result<u64> {
-        Ok(0)
-    }
 }

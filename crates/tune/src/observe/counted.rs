@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use aya::maps::{HashMap as BpfHashMap, Map, MapData, PerCpuArray};
+use aya::maps::{Map, MapData, PerCpuArray};
 use aya::{Ebpf, Pod};
 
 use crate::error::Result;
-use crate::observe::batch::Batch;
+use crate::observe::batch::{Batch, take};
 use crate::observe::bpf::{causes, refused};
 use crate::observe::cell::{Cell, Counts};
 
@@ -98,16 +98,18 @@ pub(super) struct Counted {
     known: HashMap<Place, Known>,
     /// By place and CPU.
     hot: HashMap<(u32, usize), (Key, Counts)>,
+    /// What was counted in a cell between the look that found it idle and its end.
+    late: Vec<(Key, Counts, u32)>,
     batch: Batch<Place, Cell>,
 }
 
 impl Counted {
     pub fn new() -> Counted {
-        Counted { known: HashMap::new(), hot: HashMap::new(), batch: Batch::new() }
+        Counted { known: HashMap::new(), hot: HashMap::new(), late: Vec::new(), batch: Batch::new() }
     }
 
     /// What was counted since the last look, and forgets what is idle.
-    pub fn look(&mut self, ebpf: &mut Ebpf) -> Result<HashMap<Key, Found>> {
+    pub fn look(&mut self, ebpf: &Ebpf) -> Result<HashMap<Key, Found>> {
         let now = Instant::now();
         let mut found: HashMap<Key, Found> = HashMap::new();
         let mut note = |key: Key, counts: Counts, process: u32| {
@@ -115,45 +117,62 @@ impl Counted {
             of.counts = of.counts.plus(counts);
             of.processes.extend((process != 0).then_some(process));
         };
-        let Counted { known, hot, batch } = self;
+        let Counted { known, hot, late, batch } = self;
+        late.drain(..).for_each(|(key, counts, process)| note(key, counts, process));
+        // What lost its place in `hot` since the last look was counted in part, and is in `files` now. So `hot` is read
+        // first: what moves later is still known here.
+        let mut moved = HashMap::new();
+        let places = hot_places(ebpf);
+        for at in 0..HOT {
+            let all = places.get(&at, 0).map_err(|error| refused(causes(&error)))?;
+            for (cpu, place) in all.iter().enumerate().filter(|(_, place)| place.key.dev != 0) {
+                let mut before = hot.insert((at, cpu), (place.key, place.cell.counts));
+                if let Some((key, counts)) = before.take_if(|(key, _)| *key != place.key) {
+                    moved.insert(Place { key, cpu: cpu as u32, zero: 0 }, counts);
+                }
+                let counts = place.cell.counts.since(before.map_or(Counts::default(), |(_, counts)| counts));
+                if !counts.is_idle() {
+                    note(place.key, counts, place.cell.process);
+                }
+            }
+        }
         let read = batch.read(files(ebpf), |place, cell| {
-            let known = known.entry(place).or_insert(Known { total: Counts::default(), active: now });
+            let known = known.entry(place).or_insert_with(|| {
+                let total = moved.remove(&place).unwrap_or_else(|| counted_hot(hot, &place));
+                Known { total, active: now }
+            });
             if cell.counts != known.total {
                 note(place.key, cell.counts.since(known.total), cell.process);
                 *known = Known { total: cell.counts, active: now };
             }
         });
         read.map_err(|error| refused(format!("the counters cannot be read: {error}")))?;
-        let places = hot_places(ebpf);
-        for at in 0..HOT {
-            let all = places.get(&at, 0).map_err(|error| refused(causes(&error)))?;
-            for (cpu, place) in all.iter().enumerate().filter(|(_, place)| place.key.dev != 0) {
-                let before = hot.insert((at, cpu), (place.key, place.cell.counts));
-                // Another file had the place: what is there began at nothing.
-                let before =
-                    before.filter(|(key, _)| *key == place.key).map_or(Counts::default(), |(_, counts)| counts);
-                let counts = place.cell.counts.since(before);
-                if !counts.is_idle() {
-                    note(place.key, counts, place.cell.process);
-                }
-            }
-        }
         self.forget(ebpf, now);
         Ok(found)
     }
 
     /// So the map has room, and a look has little to read.
-    fn forget(&mut self, ebpf: &mut Ebpf, now: Instant) {
+    fn forget(&mut self, ebpf: &Ebpf, now: Instant) {
         let idle = idle(self.known.len());
         let old: Vec<Place> =
             self.known.iter().filter(|(_, k)| now - k.active > idle).map(|(place, _)| *place).collect();
-        let Some(map) = ebpf.map_mut("files") else { return };
-        let Ok(mut map) = BpfHashMap::<_, Place, Cell>::try_from(map) else { return };
         for place in old {
-            let _ = map.remove(&place);
-            self.known.remove(&place);
+            let last = take::<_, Cell>(files(ebpf), &place).map(|cell| (cell.counts, cell.process));
+            let known = self.known.remove(&place);
+            // It may have been read since the look.
+            self.late.extend(
+                last.zip(known)
+                    .filter(|((counts, _), known)| *counts != known.total)
+                    .map(|((counts, process), known)| (place.key, counts.since(known.total), process)),
+            );
         }
     }
+}
+
+/// What was counted of a file in `hot`, until the last look.
+fn counted_hot(hot: &HashMap<(u32, usize), (Key, Counts)>, place: &Place) -> Counts {
+    let at = |at| hot.get(&(at, place.cpu as usize)).filter(|(key, _)| *key == place.key);
+    (0..HOT).find_map(at).map_or(Counts::default(), |(_, counts)| *counts)
 }
 
 /// All cells, wherever they are.

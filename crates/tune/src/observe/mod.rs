@@ -9,6 +9,8 @@ mod cell;
 mod coarse;
 #[cfg(feature = "bpf")]
 mod counted;
+#[cfg(feature = "bpf")]
+mod lost;
 
 pub use cell::{Counts, DISTANCES, NUMBERS, SIZES};
 pub use coarse::Coarse;
@@ -17,6 +19,8 @@ pub use coarse::Coarse;
 pub use bpf::{Bpf, EventCost, event_cost};
 #[cfg(feature = "bpf")]
 pub(crate) use bpf::{causes, not_seen, refused};
+#[cfg(feature = "bpf")]
+pub(crate) use lost::{skipped, sum};
 
 use std::rc::Rc;
 
@@ -67,6 +71,36 @@ pub struct Sight {
     pub limits: Vec<String>,
 }
 
+/// What an observer did not count since its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Events that found no room: too many files are read at once.
+    pub no_room: u64,
+    /// Events that came while another one was counted on the same CPU.
+    pub skipped: u64,
+    /// Mappings with advice that found no room.
+    pub advice: u64,
+}
+
+impl Lost {
+    /// All together.
+    pub fn total(self) -> u64 {
+        self.no_room + self.skipped + self.advice
+    }
+}
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = [
+            (self.no_room, "events found no room in the observer: too many files are read at once"),
+            (self.skipped, "events came while the observer was at work on that CPU, and are not counted"),
+            (self.advice, "mappings with advice found no room, and their advice is not seen"),
+        ];
+        let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}"));
+        f.write_str(&parts.collect::<Vec<_>>().join("; "))
+    }
+}
+
 /// Observes reads.
 pub trait Observer {
     /// What it sees.
@@ -81,8 +115,10 @@ pub trait Observer {
         let _ = soon;
         Ok(Rc::default())
     }
-    /// Events that could not be counted, since the start.
-    fn lost(&self) -> Result<u64>;
+    /// What could not be counted.
+    fn lost(&self) -> Result<Lost> {
+        Ok(Lost::default())
+    }
 }
 
 /// The best observer that runs here: BPF, or else the coarse one, which says why.
