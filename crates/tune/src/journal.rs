@@ -264,7 +264,7 @@ fn is_open(host: &Host, file: &FileEntry) -> bool {
     use std::os::unix::fs::MetadataExt;
     let open = host.path(format!("/proc/{}/fd/{}", file.process, file.fd));
     process_started(host, file.process) == Some(file.started)
-        && std::fs::metadata(open).is_ok_and(|found| found.ino() == file.file.inode)
+        && std::fs::metadata(open).is_ok_and(|found| file.file.may_be(found.dev(), found.ino()))
 }
 
 /// When a process began, in ticks since boot: field 22 of /proc/PID/stat, counted after the name, which may hold
@@ -326,7 +326,6 @@ mod tests {
     #[test]
     fn files_that_were_closed_leave_and_those_that_are_open_stay() {
         use std::os::fd::AsRawFd;
-        use std::os::unix::fs::MetadataExt;
         let host = Host::default();
         let mut journal = Journal::unsaved(&host);
         let (own, file) = (std::process::id(), std::fs::File::open("/proc/self/exe").expect("our own program"));
@@ -334,7 +333,7 @@ mod tests {
             process: own,
             started: process_started(&host, own).expect("we run"),
             fd: u32::try_from(file.as_raw_fd()).expect("positive"),
-            file: FileId { dev: Dev { major: 254, minor: 1 }, inode: file.metadata().expect("metadata").ino() },
+            file: FileId::of(&file),
             knob: "k".into(),
             original_kib: 128,
             written_kib: 8,
@@ -345,6 +344,9 @@ mod tests {
             journal.note_file(FileEntry { fd: 1_000_000 + fd, ..open.clone() });
             journal.note_file(FileEntry { process: 1, started: 1, fd, ..open.clone() });
         }
+        // The descriptor was used again, for a file with the same number of another file system.
+        let dev = Dev { major: open.file.dev.major + 1, ..open.file.dev };
+        assert!(!is_open(&host, &FileEntry { file: FileId { dev, ..open.file }, ..open.clone() }));
         assert!(journal.files.len() <= FILES_MIN, "{}", journal.files.len());
         assert!(journal.files.iter().any(|entry| *entry == open));
     }

@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use crate::error::Result;
 use crate::host::Host;
 use crate::journal::{At, DeviceEntry, Journal};
-use crate::openfile::Outcome;
+use crate::openfile::{FileId, Outcome};
 
 /// An open file that we hold too, its value to be, and the one that it got.
 pub(crate) struct Held {
@@ -28,7 +28,7 @@ pub(crate) const HELD_MAX: usize = 256;
 
 /// Duplicates the open file of another process, and gives the device that stat tells; None where it is closed or means
 /// another file now.
-pub(crate) fn duplicate((process, fd): At, inode: u64) -> rustix::io::Result<Option<(OwnedFd, u64)>> {
+pub(crate) fn duplicate((process, fd): At, file: FileId) -> rustix::io::Result<Option<(OwnedFd, u64)>> {
     use rustix::io::Errno;
     let gone = |error| match error {
         Errno::SRCH | Errno::BADF | Errno::NOENT | Errno::INVAL => Ok(None),
@@ -45,13 +45,19 @@ pub(crate) fn duplicate((process, fd): At, inode: u64) -> rustix::io::Result<Opt
         Err(error) => return gone(error),
     };
     let stat = fstat(&copy)?;
-    Ok((stat.st_ino == inode).then_some((copy, stat.st_dev)))
+    Ok(file.may_be(stat.st_dev, stat.st_ino).then_some((copy, stat.st_dev)))
 }
 
 /// Holds an open file that is to have `kib`, and gives the device that stat tells of it. One that is closed leaves the
 /// journal.
-pub(crate) fn hold(at: At, inode: u64, kib: u32, journal: &mut Journal, outcome: &mut Outcome) -> Option<(Held, u64)> {
-    match duplicate(at, inode) {
+pub(crate) fn hold(
+    at: At,
+    file: FileId,
+    kib: u32,
+    journal: &mut Journal,
+    outcome: &mut Outcome,
+) -> Option<(Held, u64)> {
+    match duplicate(at, file) {
         Ok(Some((copy, dev))) => return Some((Held { at, kib, copy, got_kib: None }, dev)),
         Ok(None) => {
             outcome.gone += 1;

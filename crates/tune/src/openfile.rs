@@ -44,6 +44,25 @@ impl FileId {
         let dev = mount.map_or_else(|| Dev::from_stat(stat.st_dev), |mount| mount.dev);
         Ok(FileId { dev, inode: stat.st_ino })
     }
+
+    /// An open file, by stat alone.
+    #[cfg(test)]
+    pub(crate) fn of(open: &std::fs::File) -> FileId {
+        let stat = fstat(open).expect("its numbers");
+        FileId { dev: Dev::from_stat(stat.st_dev), inode: stat.st_ino }
+    }
+
+    /// True where stat's numbers can be this file's. A file system without a block device may tell another number, as
+    /// btrfs does for each subvolume, but always one without. Journals of earlier versions have no device, which is 0:0.
+    pub(crate) fn may_be(self, st_dev: u64, inode: u64) -> bool {
+        let told = Dev::from_stat(st_dev);
+        let is_there = match self.dev {
+            Dev { major: 0, minor: 0 } => true,
+            Dev { major: 0, .. } => told.major == 0,
+            dev => told == dev,
+        };
+        is_there && inode == self.inode
+    }
 }
 
 /// True for the value that the owner's advice SEQUENTIAL gives a file of a device with `device_kib`.
@@ -172,7 +191,7 @@ fn set_some(
 ) -> Result<()> {
     let (mut held, mut seen, mut twins) = (Vec::new(), HashMap::new(), HashSet::new());
     for (kib, file, at) in some.iter().copied() {
-        let Some((copy, dev)) = hold(at, file.inode, kib, journal, outcome) else { continue };
+        let Some((copy, dev)) = hold(at, file, kib, journal, outcome) else { continue };
         if *seen.entry(file).or_insert(dev) != dev {
             twins.insert(file);
         }
@@ -247,6 +266,19 @@ mod tests {
     }
 
     #[test]
+    fn stat_s_numbers_are_a_file_s_where_its_file_system_can_tell_them() {
+        let number = |major, minor| rustix::fs::makedev(major, minor);
+        let may_be = |dev, told, inode| FileId { dev, inode: 12 }.may_be(told, inode);
+        let (disk, none) = (Dev { major: 254, minor: 1 }, Dev { major: 0, minor: 0 });
+        assert!(may_be(disk, number(254, 1), 12) && !may_be(disk, number(254, 1), 13));
+        assert!(!may_be(disk, number(254, 2), 12) && !may_be(disk, number(0, 1), 12), "another file system");
+        let btrfs = Dev { major: 0, minor: 31 };
+        assert!(may_be(btrfs, number(0, 31), 12) && may_be(btrfs, number(0, 47), 12), "a subvolume has a number");
+        assert!(!may_be(btrfs, number(254, 1), 12) && !may_be(btrfs, number(0, 47), 13));
+        assert!(may_be(none, number(254, 1), 12) && !may_be(none, number(254, 1), 13), "of an earlier version");
+    }
+
+    #[test]
     fn the_kernel_s_own_flags_show_o_direct() {
         // Each architecture has a number of its own for it.
         let exe = std::env::current_exe().expect("our own program");
@@ -263,8 +295,6 @@ mod tests {
 
     #[test]
     fn the_device_s_value_stands_again_and_the_journal_keeps_the_file() {
-        use std::os::fd::AsRawFd;
-        use std::os::unix::fs::MetadataExt;
         let root = tempfile::tempdir().expect("a directory");
         let host = Host::below(root.path());
         let knob = "/sys/knob";
@@ -274,7 +304,7 @@ mod tests {
         host.replace(format!("/proc/{own}/stat"), &stat).expect("written");
         let file = std::fs::File::open(host.path(knob)).expect("a file");
         let mut d = descriptor();
-        d.file.inode = file.metadata().expect("metadata").ino();
+        d.file = FileId::of(&file);
         d.fd = u32::try_from(file.as_raw_fd()).expect("positive");
         let closed = Change { descriptor: Descriptor { fd: 1_000_000, ..d.clone() }, kib: 8 };
         let other = Change { descriptor: Descriptor { process: 4_000_000, ..d.clone() }, kib: 8 };
@@ -305,8 +335,8 @@ mod tests {
         let mut journal = Journal::open(&host).expect("empty");
         let open = std::fs::File::open("/proc/self/exe").expect("our own program");
         let mut d = descriptor();
-        d.file.inode = std::os::unix::fs::MetadataExt::ino(&open.metadata().expect("metadata"));
-        d.fd = u32::try_from(std::os::fd::AsRawFd::as_raw_fd(&open)).expect("positive");
+        d.file = FileId::of(&open);
+        d.fd = u32::try_from(open.as_raw_fd()).expect("positive");
         let changes = [Change { descriptor: d, kib: 8 }];
         let outcome = set(&host, "/sys/class/bdi/8:0/read_ahead_kb", &changes, &mut journal).expect("no error");
         assert_eq!((outcome.done, outcome.gone), (0, 1));

@@ -77,7 +77,7 @@ fn put_back(host: &Host, mut left: Vec<&FileEntry>, journal: &mut Journal, resto
             }
             let (mut held, mut of) = (Vec::new(), Vec::new());
             for entry in some {
-                let file = hold(entry.at(), entry.file.inode, entry.original_kib, journal, &mut holding);
+                let file = hold(entry.at(), entry.file, entry.original_kib, journal, &mut holding);
                 if let Some((file, _)) = file {
                     held.push(file);
                     of.push(*entry);
@@ -115,48 +115,67 @@ mod tests {
     use crate::mounts::Dev;
     use crate::openfile::{FileId, MODE_RANDOM};
 
+    use std::os::fd::AsRawFd;
+
     const FILE: FileId = FileId { dev: Dev { major: 254, minor: 1 }, inode: 12 };
     const DESCRIPTOR: Descriptor =
         Descriptor { file: FILE, cgroup: 1, process: 0, fd: 3, mode: 0x1f, flags: 0, size_bytes: 0, value_kib: 128 };
 
-    #[test]
-    fn what_one_device_refuses_keeps_no_files_of_others_waiting() {
-        use std::os::fd::AsRawFd;
-        use std::os::unix::fs::MetadataExt;
-        let root = tempfile::tempdir().expect("a directory");
-        let mut host = Host::below(root.path());
-        host.stuck = Some("/sys/a");
+    /// A file that we have open, whose value in the journal is ours; None where we cannot duplicate our descriptors.
+    /// `knob` holds 128.
+    fn opened(host: &Host, knob: &str) -> Option<(std::fs::File, FileEntry)> {
         let own = std::process::id();
         let stat = std::fs::read_to_string(format!("/proc/{own}/stat")).expect("our own process");
         host.replace(format!("/proc/{own}/stat"), &stat).expect("written");
-        let file = std::fs::File::open("/proc/self/exe").expect("our own program");
-        let inode = file.metadata().expect("metadata").ino();
-        let fd = u32::try_from(file.as_raw_fd()).expect("positive");
-        if !matches!(duplicate((own, fd), inode), Ok(Some(_))) {
+        host.replace(knob, "128").expect("written");
+        let open = std::fs::File::open("/proc/self/exe").expect("our own program");
+        let fd = u32::try_from(open.as_raw_fd()).expect("positive");
+        let file = FileId::of(&open);
+        if !matches!(duplicate((own, fd), file), Ok(Some(_))) {
             eprintln!("skipped: pidfd_getfd on ourselves is refused here");
-            return;
+            return None;
         }
+        let (process, knob) = (own, knob.to_owned());
+        let started = process_started(host, own).expect("we run");
+        let (original_kib, written_kib, stands_kib) = (64, 8, None);
+        Some((open, FileEntry { process, started, fd, file, knob, original_kib, written_kib, stands_kib }))
+    }
+
+    #[test]
+    fn what_one_device_refuses_keeps_no_files_of_others_waiting() {
+        let root = tempfile::tempdir().expect("a directory");
+        let mut host = Host::below(root.path());
+        host.stuck = Some("/sys/a");
         let mut journal = Journal::open(&host).expect("empty");
-        let copy = file.try_clone().expect("another descriptor");
-        let other = u32::try_from(copy.as_raw_fd()).expect("positive");
-        for (name, fd) in [("a", fd), ("b", other)] {
-            host.replace(format!("/sys/{name}"), "128").expect("written");
-            let started = process_started(&host, own).expect("we run");
-            journal.note_file(FileEntry {
-                process: own,
-                started,
-                fd,
-                file: FileId { inode, ..FILE },
-                knob: format!("/sys/{name}"),
-                original_kib: 64,
-                written_kib: 8,
-                stands_kib: None,
-            });
+        let mut held = Vec::new();
+        for knob in ["/sys/a", "/sys/b"] {
+            let Some((open, entry)) = opened(&host, knob) else { return };
+            held.push(open);
+            journal.note_file(entry);
         }
         let error = restore(&host, &mut journal).expect_err("one refuses").to_string();
         assert!(error.contains("/sys/a: cannot write"), "{error}");
         let left: Vec<&str> = journal.files.iter().map(|entry| &entry.knob[..]).collect();
         assert_eq!(left, ["/sys/a"]);
+    }
+
+    #[test]
+    fn a_file_of_another_file_system_with_the_same_number_is_not_ours() {
+        let root = tempfile::tempdir().expect("a directory");
+        let host = Host::below(root.path());
+        let mut journal = Journal::open(&host).expect("empty");
+        let Some((_open, entry)) = opened(&host, "/sys/a") else { return };
+        let Dev { major, minor } = entry.file.dev;
+        for dev in [Dev { major: major + 1, minor }, Dev { major: 254, minor: minor + 1 }] {
+            journal.note_file(FileEntry { file: FileId { dev, ..entry.file }, ..entry.clone() });
+            assert_eq!(restore(&host, &mut journal).expect("restored").files, 0, "its owner's advice would be gone");
+            assert!(journal.is_empty());
+        }
+        // Journals of earlier versions do not say which file system.
+        for dev in [entry.file.dev, Dev { major: 0, minor: 0 }] {
+            journal.note_file(FileEntry { file: FileId { dev, ..entry.file }, ..entry.clone() });
+            assert_eq!(restore(&host, &mut journal).expect("restored").files, 1);
+        }
     }
 
     #[test]
