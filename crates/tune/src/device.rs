@@ -97,6 +97,11 @@ impl Device {
         &self.knob
     }
 
+    /// True where the device went away.
+    pub(crate) fn is_gone(&self) -> bool {
+        !self.host.has(&self.knob)
+    }
+
     /// The value from before us.
     pub fn original_kib(&self) -> u32 {
         self.original_kib

@@ -139,7 +139,11 @@ impl Devices {
     ) -> Result<Vec<Event>> {
         let mut events = Vec::new();
         for (name, whole) in &mut self.all {
-            events.extend(whole.set(now, moves, journal, || target(bdis, name))?);
+            match whole.set(now, moves, journal, || target(bdis, name)) {
+                // The next look forgets it.
+                Err(_) if whole.device.is_gone() => {}
+                set => events.extend(set?),
+            }
         }
         Ok(events)
     }
@@ -155,6 +159,11 @@ impl Devices {
                     tell(&Event { to_kib, applied: true, ..Event::note("restore", target(bdis, name), why) });
                 }
                 Ok(false) => {}
+                // Another device may come by its name, and must not get its value.
+                Err(_) if whole.device.is_gone() => {
+                    journal.forget_device(whole.device.knob());
+                    problem = journal.save().err().or(problem);
+                }
                 Err(error) => problem = Some(error),
             }
         }

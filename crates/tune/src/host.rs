@@ -17,6 +17,9 @@ pub struct Host {
     /// A file that cannot be written.
     #[cfg(test)]
     pub(crate) stuck: Option<&'static str>,
+    /// The value of a device that goes away when it is written.
+    #[cfg(test)]
+    pub(crate) fleeting: Option<&'static str>,
 }
 
 impl Default for Host {
@@ -34,6 +37,8 @@ impl Host {
             bound_kib: None,
             #[cfg(test)]
             stuck: None,
+            #[cfg(test)]
+            fleeting: None,
         }
     }
 
@@ -83,6 +88,11 @@ impl Host {
         #[cfg(test)]
         if self.stuck.map(Path::new) == Some(name.as_ref()) {
             return Err(Error::File { path, doing: "write", source: io::ErrorKind::PermissionDenied.into() });
+        }
+        #[cfg(test)]
+        if self.fleeting.map(Path::new) == Some(name.as_ref()) {
+            let _ = fs::remove_file(&path);
+            return Err(Error::File { path, doing: "write", source: io::ErrorKind::NotFound.into() });
         }
         #[cfg(test)]
         let text = &self.bounded(text);

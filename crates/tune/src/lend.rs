@@ -94,9 +94,10 @@ impl<'a> Lent<'a> {
         Ok(Lent { knob, base, standing })
     }
 
-    /// Where the device may still have a value of ours, the journal keeps saying so.
+    /// Where the device may still have a value of ours, the journal keeps saying so. One that went away has none.
     pub(crate) fn end(self, host: &Host, journal: &mut Journal, given: Result<()>) -> Result<()> {
-        if given.is_ok() || host.number::<u32>(self.knob).is_ok_and(|now| now == self.base) {
+        let has_own = || host.number::<u32>(self.knob).map_or(!host.has(self.knob), |now| now == self.base);
+        if given.is_ok() || has_own() {
             journal.devices = self.standing;
         }
         given.and(journal.save())

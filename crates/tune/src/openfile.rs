@@ -146,11 +146,17 @@ pub struct Outcome {
 /// Sets values of open files whose device's value is in `knob`. The journal has every change before it is made.
 pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    if !host.has(knob) {
+    match set_all(host, knob, changes, journal, &mut outcome) {
         // The device went away, and its files with it.
-        outcome.gone = changes.len();
-        return Ok(outcome);
+        Err(_) if !host.has(knob) => {
+            let done = outcome.done;
+            Ok(Outcome { done, gone: changes.len() - done, ..Outcome::default() })
+        }
+        given => given.map(|()| outcome),
     }
+}
+
+fn set_all(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal, outcome: &mut Outcome) -> Result<()> {
     let device_kib = host.number(knob)?;
     let (mut noted, mut starts) = (Vec::new(), HashMap::new());
     for Change { descriptor, kib } in changes {
@@ -170,7 +176,7 @@ pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -
     let mut given = Ok(());
     for some in noted.chunks(HELD_MAX) {
         if given.is_ok() && outcome.rival_kib.is_none() {
-            given = set_some(host, &lent, some, journal, &mut outcome);
+            given = set_some(host, &lent, some, journal, outcome);
         } else {
             outcome.unset.extend(some.iter().map(|(.., at)| *at));
         }
@@ -178,8 +184,7 @@ pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -
     for at in &outcome.unset {
         journal.files.missed(*at);
     }
-    lent.end(host, journal, given)?;
-    Ok(outcome)
+    lent.end(host, journal, given)
 }
 
 fn set_some(
@@ -328,7 +333,7 @@ mod tests {
     #[test]
     fn files_of_a_device_that_went_away_are_gone() {
         let root = tempfile::tempdir().expect("a directory");
-        let host = Host::below(root.path());
+        let mut host = Host::below(root.path());
         let own = std::process::id();
         let stat = std::fs::read_to_string(format!("/proc/{own}/stat")).expect("our own process");
         host.replace(format!("/proc/{own}/stat"), &stat).expect("written");
@@ -338,8 +343,15 @@ mod tests {
         d.file = FileId::of(&open);
         d.fd = u32::try_from(open.as_raw_fd()).expect("positive");
         let changes = [Change { descriptor: d, kib: 8 }];
-        let outcome = set(&host, "/sys/class/bdi/8:0/read_ahead_kb", &changes, &mut journal).expect("no error");
+        let knob = "/sys/class/bdi/8:0/read_ahead_kb";
+        let outcome = set(&host, knob, &changes, &mut journal).expect("no error");
         assert_eq!((outcome.done, outcome.gone), (0, 1));
         assert!(journal.is_empty());
+        // Or just when it is to lend its value.
+        host.replace(knob, "128").expect("written");
+        host.fleeting = Some(knob);
+        let outcome = set(&host, knob, &changes, &mut journal).expect("no error");
+        assert_eq!((outcome.done, outcome.gone, outcome.unset.len()), (0, 1, 0));
+        assert!(!host.has(knob) && journal.is_empty() && Journal::open(&host).expect("journal").is_empty());
     }
 }

@@ -49,14 +49,18 @@ pub struct Restored {
 /// no other one's files waiting; the last error is given.
 pub fn restore(host: &Host, journal: &mut Journal) -> Result<Restored> {
     let mut restored = Restored::default();
-    journal.files.retain(|entry| host.has(&entry.knob) && process_started(host, entry.process) == Some(entry.started));
+    let is_there = |entry: &FileEntry| host.has(&entry.knob);
+    journal.files.retain(|entry| is_there(entry) && process_started(host, entry.process) == Some(entry.started));
     // In the order of the values, so that each is written to a device once.
     let mut left: Vec<FileEntry> = journal.files.iter().cloned().collect();
     left.sort_by(|a, b| (&a.knob, a.original_kib).cmp(&(&b.knob, b.original_kib)));
     let mut problem = None;
     for of_knob in left.chunk_by(|a, b| a.knob == b.knob) {
-        problem = put_back(host, of_knob.iter().collect(), journal, &mut restored).err().or(problem);
+        let given = put_back(host, of_knob.iter().collect(), journal, &mut restored);
+        // A device that went away meanwhile took its files with it.
+        problem = given.err().filter(|_| is_there(&of_knob[0])).or(problem);
     }
+    journal.files.retain(is_there);
     journal.save()?;
     problem.map_or(Ok(restored), Err)
 }
@@ -157,6 +161,19 @@ mod tests {
         assert!(error.contains("/sys/a: cannot write"), "{error}");
         let left: Vec<&str> = journal.files.iter().map(|entry| &entry.knob[..]).collect();
         assert_eq!(left, ["/sys/a"]);
+    }
+
+    #[test]
+    fn a_device_that_goes_away_takes_its_files_with_it() {
+        let root = tempfile::tempdir().expect("a directory");
+        let mut host = Host::below(root.path());
+        host.fleeting = Some("/sys/a");
+        let mut journal = Journal::open(&host).expect("empty");
+        let Some((_open, entry)) = opened(&host, "/sys/a") else { return };
+        journal.note_file(entry);
+        let restored = restore(&host, &mut journal).expect("nothing to put back");
+        assert_eq!((restored.files, restored.refused.len()), (0, 0));
+        assert!(!host.has("/sys/a") && Journal::open(&host).expect("journal").is_empty());
     }
 
     #[test]

@@ -277,6 +277,28 @@ fn after_random_reads(original: u32, alone: bool) -> (Vec<Event>, Vec<Event>) {
 }
 
 #[test]
+fn a_device_that_goes_away_while_it_is_set_or_put_back_is_no_error() {
+    let (_root, mut host) = host();
+    let knob = "/sys/class/bdi/8:0/read_ahead_kb";
+    let at = Duration::from_secs;
+    let rule = Rule::default();
+    let moves = Moves { dry_run: false, alone: true, decider: &rule };
+    let bdis = bdi::list(&host);
+    for fleeting in [None, Some(knob)] {
+        host.replace(knob, "128").expect("written");
+        host.fleeting = fleeting;
+        let (mut devices, mut journal) = (Devices::default(), Journal::open(&host).expect("empty"));
+        devices.value_of(&host, &bdis[0], at(0), Rivals::Auto, at(600)).expect("a value");
+        devices.count(&bdis[0].name, Class::Random, 1000);
+        let set = devices.set(at(2), &moves, &mut journal, &bdis).expect("no error");
+        assert_eq!(set.len(), usize::from(fleeting.is_none()), "{set:?}");
+        let _ = std::fs::remove_file(host.path(knob));
+        devices.restore(&mut journal, &bdis, &mut |event| panic!("told: {event:?}")).expect("no error");
+        assert!(Journal::open(&host).expect("journal").is_empty());
+    }
+}
+
+#[test]
 fn a_device_s_value_is_put_back_under_the_name_that_operators_know() {
     let (set, told) = after_random_reads(65_536, false);
     assert_eq!((&set[0].target[..], set[0].to_kib), ("/dev/sda", Some(128)));
