@@ -11,7 +11,7 @@ use linnet_tune::journal::{Journal, Lock};
 use linnet_tune::model::Model;
 use linnet_tune::nfs::tune::NfsOptions;
 use linnet_tune::observe;
-use linnet_tune::openfile::{Descriptor, FileId};
+use linnet_tune::openfile::{self, Descriptor, FileId};
 use linnet_tune::rule::{Decider, Rule};
 use linnet_tune::tuner::{Options, Scope, Tuner, only_dev};
 use linnet_tune::{bdi, doctor, nfs, recover};
@@ -173,9 +173,12 @@ pub fn tune_restore(root: Option<&str>) -> PyResult<Restored> {
     };
     let back = back().map_err(refused)?;
     if let Some(first) = back.refused.first() {
+        let more = match back.refused.len() {
+            1 => String::new(),
+            many => format!(" (and {} more)", many - 1),
+        };
         let what = format!(
-            "{} values could not be put back and are still noted; {first}; others have been put back",
-            back.refused.len()
+            "{first}{more}; it is still noted, and `linnet tune restore` tries it again; all else has been put back"
         );
         return Err(refused(linnet_tune::Error::Format { path: "/run/linnet/tune/journal.json".into(), what }));
     }
@@ -189,14 +192,11 @@ pub fn tune_open_files(py: Python<'_>, path: std::path::PathBuf) -> PyResult<Vec
     let look = || {
         let host = Host::default();
         let mut observer = observe::lister()?;
-        if !observer.sight().descriptors {
-            return Err(linnet_tune::Error::Observer { what: observer.sight().limits.join("; ") });
-        }
         let all = bdi::list(&host);
         let bdi = bdi::of_files(&all, file.dev);
         let device_kib = bdi.and_then(|bdi| bdi.value_kib(&host).ok()).unwrap_or(0);
         let mapped = observer.advised(true)?.get(&file).map(|advice| advice.why());
-        let open = observer.descriptors(&[file])?;
+        let open = openfile::list(observer.as_mut(), &[file])?;
         // After the values: what a running tuner gives is in its journal before.
         let journal = Journal::open(&host)?;
         let original_kib = bdi.and_then(|bdi| journal.original_kib(&bdi.knob(&host))).unwrap_or(device_kib);

@@ -220,14 +220,18 @@ impl Journal {
         self.files.note(entry);
     }
 
-    /// Drops files that are closed, now and then: processes that come and go would fill the journal.
+    /// Drops files that are closed, but only now and then: processes that come and go would fill the journal.
     fn prune(&mut self) {
         if self.files.len() < FILES_MIN.max(2 * self.pruned) {
             return;
         }
-        let host = self.host.clone();
-        self.files.retain(|file| is_open(&host, file));
+        self.drop_closed();
         self.pruned = self.files.len();
+    }
+
+    /// Drops files that are closed.
+    pub(crate) fn drop_closed(&mut self) {
+        self.files.retain(|file| is_open(&self.host, file));
     }
 
     /// Notes that a device has a value of ours for the moment, while files are set.

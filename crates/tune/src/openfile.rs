@@ -13,6 +13,7 @@ use crate::host::Host;
 use crate::journal::{At, FileEntry, Journal, process_started};
 use crate::lend::{HELD_MAX, Held, Lent, advise, hold};
 use crate::mounts::{Dev, mounts};
+use crate::observe::Observer;
 
 /// f_mode: the owner advised RANDOM.
 pub(crate) const MODE_RANDOM: u32 = 0x1000;
@@ -115,6 +116,15 @@ impl Descriptor {
         let plain = self.value_kib == device_kib || noted.is_some_and(|entry| entry.is_value(self.value_kib));
         self.advice(device_kib, plain).or_else(|| self.advice(original_kib, plain))
     }
+}
+
+/// The open files that are these files; an error where the observer cannot list any.
+pub fn list(observer: &mut dyn Observer, files: &[FileId]) -> Result<Vec<Descriptor>> {
+    let sight = observer.sight();
+    if !sight.descriptors {
+        return Err(Error::Observer { what: sight.limits.join("; ") });
+    }
+    observer.descriptors(files)
 }
 
 /// A value for an open file.
@@ -326,7 +336,7 @@ mod tests {
         assert!(noted.devices.is_empty());
         let values = noted.files.iter().map(|entry| (entry.original_kib, entry.written_kib, entry.stands_kib));
         assert_eq!(values.collect::<Vec<_>>(), [(128, 8, Some(8))]);
-        assert_eq!(crate::putback::restore(&host, &mut journal).expect("restored").files, 1);
+        assert_eq!(crate::putback::restore(&host, &mut journal, Ok(())).expect("restored").files, 1);
         assert!(Journal::open(&host).expect("journal").is_empty());
     }
 

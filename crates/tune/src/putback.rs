@@ -7,12 +7,21 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::journal::{FileEntry, Journal, process_started};
 use crate::lend::{HELD_MAX, Lent, advise, hold};
-use crate::openfile::{Descriptor, Outcome};
+use crate::observe::Observer;
+use crate::openfile::{Descriptor, Outcome, list};
 
 /// Compares the journal with the descriptors that its files have now. Where the owner has given advice since, or
 /// somebody else a value, theirs stands. A descriptor that a fork, a duplicate or a message made of one of ours has our
-/// value too, and is noted like it.
-pub fn compare(host: &Host, journal: &mut Journal, open: &[Descriptor]) {
+/// value too, and is noted like it. An error where descriptors cannot be listed.
+pub fn compare(host: &Host, journal: &mut Journal, observer: &mut dyn Observer) -> Result<()> {
+    if !journal.files.is_empty() {
+        let open = list(observer, &journal.files.ids())?;
+        compare_with(host, journal, &open);
+    }
+    Ok(())
+}
+
+fn compare_with(host: &Host, journal: &mut Journal, open: &[Descriptor]) {
     // Where files were being set when a run ended, the device's entry has the values that they may have.
     let lent: HashMap<&str, &[u32]> = journal.devices.iter().map(|d| (&d.knob[..], &d.written_kib[..])).collect();
     let has_ours = |entry: &FileEntry, d: &Descriptor| {
@@ -46,9 +55,24 @@ pub struct Restored {
 
 /// Puts the values of all files in the journal back, as far as they are still open. An entry leaves the journal when its
 /// file has its value, or is gone: what an error or a signal interrupts can be done again. What one device refuses keeps
-/// no other one's files waiting; the last error is given.
-pub fn restore(host: &Host, journal: &mut Journal) -> Result<Restored> {
+/// no other one's files waiting; the last error is given. `compared` is what `compare` gave: where nobody could see what
+/// the owners have advised since, the files stay as they are, for putting a value back takes advice away.
+pub fn restore(host: &Host, journal: &mut Journal, compared: Result<()>) -> Result<Restored> {
     let mut restored = Restored::default();
+    if let Err(unseen) = compared {
+        if numbers_processes(host) {
+            journal.drop_closed();
+            journal.save()?;
+        }
+        if !journal.files.is_empty() {
+            let many = journal.files.len();
+            restored.refused.push(format!(
+                "{many} open files keep our values until they are closed, because nobody sees whether their owners have \
+                 advised since: {unseen}"
+            ));
+        }
+        return Ok(restored);
+    }
     let is_there = |entry: &FileEntry| host.has(&entry.knob);
     journal.files.retain(|entry| is_there(entry) && process_started(host, entry.process) == Some(entry.started));
     // In the order of the values, so that each is written to a device once.
@@ -63,6 +87,11 @@ pub fn restore(host: &Host, journal: &mut Journal) -> Result<Restored> {
     journal.files.retain(is_there);
     journal.save()?;
     problem.map_or(Ok(restored), Err)
+}
+
+/// True where processes have the kernel's own numbers, as in the journal: not in another PID namespace.
+fn numbers_processes(host: &Host) -> bool {
+    host.link("/proc/self/ns/pid").is_none_or(|own| own == "pid:[4026531836]")
 }
 
 /// Puts files of one device back. Somebody who writes the device's value in the middle only delays that.
@@ -113,7 +142,7 @@ fn put_back(host: &Host, mut left: Vec<&FileEntry>, journal: &mut Journal, resto
 const TRIES: u32 = 5;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::lend::duplicate;
     use crate::mounts::Dev;
@@ -127,10 +156,11 @@ mod tests {
 
     /// A file that we have open, whose value in the journal is ours; None where we cannot duplicate our descriptors.
     /// `knob` holds 128.
-    fn opened(host: &Host, knob: &str) -> Option<(std::fs::File, FileEntry)> {
+    pub(crate) fn opened(host: &Host, knob: &str) -> Option<(std::fs::File, FileEntry)> {
         let own = std::process::id();
-        let stat = std::fs::read_to_string(format!("/proc/{own}/stat")).expect("our own process");
-        host.replace(format!("/proc/{own}/stat"), &stat).expect("written");
+        host.replace("/proc/.keep", "").expect("written");
+        // It is there already where another file was opened.
+        let _ = std::os::unix::fs::symlink(format!("/proc/{own}"), host.path(format!("/proc/{own}")));
         host.replace(knob, "128").expect("written");
         let open = std::fs::File::open("/proc/self/exe").expect("our own program");
         let fd = u32::try_from(open.as_raw_fd()).expect("positive");
@@ -157,7 +187,7 @@ mod tests {
             held.push(open);
             journal.note_file(entry);
         }
-        let error = restore(&host, &mut journal).expect_err("one refuses").to_string();
+        let error = restore(&host, &mut journal, Ok(())).expect_err("one refuses").to_string();
         assert!(error.contains("/sys/a: cannot write"), "{error}");
         let left: Vec<&str> = journal.files.iter().map(|entry| &entry.knob[..]).collect();
         assert_eq!(left, ["/sys/a"]);
@@ -171,7 +201,7 @@ mod tests {
         let mut journal = Journal::open(&host).expect("empty");
         let Some((_open, entry)) = opened(&host, "/sys/a") else { return };
         journal.note_file(entry);
-        let restored = restore(&host, &mut journal).expect("nothing to put back");
+        let restored = restore(&host, &mut journal, Ok(())).expect("nothing to put back");
         assert_eq!((restored.files, restored.refused.len()), (0, 0));
         assert!(!host.has("/sys/a") && Journal::open(&host).expect("journal").is_empty());
     }
@@ -185,13 +215,17 @@ mod tests {
         let Dev { major, minor } = entry.file.dev;
         for dev in [Dev { major: major + 1, minor }, Dev { major: 254, minor: minor + 1 }] {
             journal.note_file(FileEntry { file: FileId { dev, ..entry.file }, ..entry.clone() });
-            assert_eq!(restore(&host, &mut journal).expect("restored").files, 0, "its owner's advice would be gone");
+            assert_eq!(
+                restore(&host, &mut journal, Ok(())).expect("restored").files,
+                0,
+                "its owner's advice would be gone"
+            );
             assert!(journal.is_empty());
         }
         // Journals of earlier versions do not say which file system.
         for dev in [entry.file.dev, Dev { major: 0, minor: 0 }] {
             journal.note_file(FileEntry { file: FileId { dev, ..entry.file }, ..entry.clone() });
-            assert_eq!(restore(&host, &mut journal).expect("restored").files, 1);
+            assert_eq!(restore(&host, &mut journal, Ok(())).expect("restored").files, 1);
         }
     }
 
@@ -225,7 +259,7 @@ mod tests {
             open(21, 128),
             Descriptor { file: FileId { inode: 99, ..FILE }, ..open(22, 8) },
         ];
-        compare(&host, &mut journal, &open);
+        compare_with(&host, &mut journal, &open);
         let mut left: Vec<u32> = journal.files.iter().map(|entry| entry.fd).collect();
         left.sort_unstable();
         // 4 was advised RANDOM and 5 SEQUENTIAL; 6 and 7 are closed, which the restoring finds; 20 is a copy.
@@ -255,7 +289,7 @@ mod tests {
         journal.note_file(entry(5, 1024, None));
         let open = [(3, 256), (4, 8), (5, 512)];
         let open = open.map(|(fd, value_kib)| Descriptor { process: std::process::id(), fd, value_kib, ..DESCRIPTOR });
-        compare(&host, &mut journal, &open);
+        compare_with(&host, &mut journal, &open);
         assert_eq!(journal.files.iter().map(|entry| entry.fd).collect::<Vec<_>>(), [3, 4], "512 is somebody else's");
     }
 }

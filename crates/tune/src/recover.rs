@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::host::Host;
 use crate::journal::{Journal, sequence};
 use crate::nfs::overmount::{self, Taken};
-use crate::observe::lister;
+use crate::observe::{Observer, lister};
 use crate::putback;
 
 /// What was put back.
@@ -25,15 +25,21 @@ pub struct Recovered {
 
 /// Puts everything in the journal back. The caller holds the lock.
 pub fn recover(host: &Host, journal: &mut Journal) -> Result<Recovered> {
+    recover_by(host, journal, lister)
+}
+
+fn recover_by(
+    host: &Host,
+    journal: &mut Journal,
+    lister: impl FnOnce() -> Result<Box<dyn Observer>>,
+) -> Result<Recovered> {
     let mut recovered = Recovered::default();
     // Before the devices are forgotten: what they had while files were set may be a file's.
-    if !journal.files.is_empty()
-        && let Ok(mut lister) = lister()
-        && lister.sight().descriptors
-    {
-        let open = lister.descriptors(&journal.files.ids())?;
-        putback::compare(host, journal, &open);
-    }
+    let compared = if journal.files.is_empty() {
+        Ok(())
+    } else {
+        lister().and_then(|mut lister| putback::compare(host, journal, lister.as_mut()))
+    };
     for entry in journal.devices.clone() {
         // A device may be gone since, and another one have its name. Journals of earlier versions have no number.
         let is_same = entry.sequence.is_none_or(|known| sequence(host, &entry.knob) == Some(known));
@@ -51,7 +57,7 @@ pub fn recover(host: &Host, journal: &mut Journal) -> Result<Recovered> {
         }
         journal.forget_device(&entry.knob);
     }
-    let files = putback::restore(host, journal);
+    let files = putback::restore(host, journal, compared);
     for point in journal.mounts.iter().rev().map(|entry| entry.point.clone()).collect::<Vec<_>>() {
         if !sees_what_all_see(host) {
             let why = "this process has mounts of its own; `linnet tune restore` in a shell takes it off";
@@ -80,7 +86,12 @@ fn sees_what_all_see(host: &Host) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::DeviceEntry;
+    use crate::error::Error;
+    use crate::journal::{DeviceEntry, FileEntry};
+    use crate::observe::Sight;
+    use crate::openfile::{Descriptor, MODE_RANDOM};
+    use crate::putback::tests::opened;
+    use crate::tuner::tests::Listing;
 
     #[test]
     fn a_device_of_the_same_name_that_came_later_is_left_alone() {
@@ -102,6 +113,41 @@ mod tests {
         // An earlier version did not note the number: what it left is put back.
         journal.devices.push(DeviceEntry { sequence: None, ..entry });
         assert_eq!(recover(&host, &mut journal).expect("recovered").devices, [(knob.to_owned(), 65_536)]);
+    }
+
+    #[test]
+    fn files_stay_where_nobody_sees_what_their_owners_have_advised_since() {
+        let root = tempfile::tempdir().expect("a directory");
+        let host = Host::below(root.path());
+        let mut journal = Journal::open(&host).expect("empty");
+        let Some((_open, entry)) = opened(&host, "/sys/a") else { return };
+        journal.note_device("/sys/a", 256, 128);
+        journal.note_file(entry.clone());
+        journal.note_file(FileEntry { fd: 1_000_000, ..entry.clone() });
+        let recover = |journal: &mut Journal, sight: Option<Sight>, mode| {
+            let FileEntry { process, fd, file, written_kib: value_kib, .. } = entry;
+            let d = Descriptor { file, cgroup: 1, process, fd, mode, flags: 0, size_bytes: 0, value_kib };
+            let lister = || match sight {
+                Some(sight) => Ok(Box::new(Listing(sight, vec![d])) as Box<dyn Observer>),
+                None => Err(Error::Observer { what: "no BPF".into() }),
+            };
+            recover_by(&host, journal, lister).expect("recovered")
+        };
+        let without = Sight { limits: vec!["no iterator".into()], ..Sight::default() };
+        for (sight, why) in [(None, "no BPF"), (Some(without), "no iterator")] {
+            let recovered = recover(&mut journal, sight, 0);
+            assert_eq!((recovered.files, recovered.refused.len()), (0, 1));
+            assert!(recovered.refused[0].starts_with("1 open files keep our values"), "{:?}", recovered.refused);
+            assert!(recovered.refused[0].ends_with(why), "{:?}", recovered.refused);
+            assert_eq!(host.number::<u32>("/sys/a").expect("a number"), 256, "the device's own is back");
+            journal = Journal::open(&host).expect("journal");
+            assert!(journal.files.iter().eq([&entry]), "the other one is closed: {:?}", journal.files);
+        }
+        let seen = || Some(Sight { descriptors: true, ..Sight::default() });
+        assert_eq!(recover(&mut Journal::open(&host).expect("journal"), seen(), MODE_RANDOM).files, 0, "advised since");
+        journal.save().expect("saved");
+        assert_eq!(recover(&mut journal, seen(), 0), Recovered { files: 1, ..Recovered::default() });
+        assert!(Journal::open(&host).expect("journal").is_empty());
     }
 
     #[test]

@@ -432,13 +432,8 @@ impl<'a> Tuner<'a> {
     }
 
     fn restore(&mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
-        // Where descriptors cannot be listed, the journal alone says what is to be put back.
-        if self.observer.sight().descriptors
-            && let Ok(open) = self.observer.descriptors(&self.journal.files.ids())
-        {
-            putback::compare(&self.host, &mut self.journal, &open);
-        }
-        let files = putback::restore(&self.host, &mut self.journal);
+        let compared = putback::compare(&self.host, &mut self.journal, self.observer);
+        let files = putback::restore(&self.host, &mut self.journal, compared);
         let devices = self.devices.restore(&mut self.journal, &self.bdis, &mut |event| {
             tell(Some(event));
         });
@@ -462,4 +457,4 @@ impl<'a> Tuner<'a> {
 
 #[cfg(test)]
 #[path = "tuner_tests.rs"]
-mod tests;
+pub(crate) mod tests;

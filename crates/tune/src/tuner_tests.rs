@@ -8,6 +8,7 @@ use crate::advised::MapAdvice;
 use crate::journal::FileEntry;
 use crate::observe::{Reader, Sight};
 use crate::openfile::{Descriptor, FileId};
+use crate::putback::tests::opened;
 use crate::rule::Rule;
 
 const DEV: Dev = Dev { major: 8, minor: 0 };
@@ -126,7 +127,7 @@ fn the_next_look_is_sooner_while_nobody_knows_how_a_file_is_read_as_far_as_looks
 }
 
 /// Open files as they are.
-struct Listing(Sight, Vec<Descriptor>);
+pub(crate) struct Listing(pub(crate) Sight, pub(crate) Vec<Descriptor>);
 
 impl Observer for Listing {
     fn sight(&self) -> &Sight {
@@ -234,6 +235,30 @@ fn a_file_that_cannot_be_set_is_told_once_and_not_as_set() {
     assert_eq!((skip.applied, skip.from_kib, skip.to_kib), (false, Some(128), Some(128)));
     assert!(skip.why.starts_with("left alone, it cannot be set: "), "{}", skip.why);
     assert_eq!(host.number::<u32>(knob).expect("a number"), 128);
+}
+
+#[test]
+fn files_stay_at_the_end_where_nobody_sees_what_their_owners_have_advised_since() {
+    let (_root, host) = host();
+    let Some((_open, entry)) = opened(&host, "/sys/class/bdi/8:0/read_ahead_kb") else { return };
+    let rule = Rule::default();
+    for (descriptors, kind, left) in [(false, "note", 1), (true, "restore", 0)] {
+        let FileEntry { process, fd, file, written_kib: value_kib, .. } = entry;
+        let open = Descriptor { file, cgroup: 1, process, fd, mode: 0, flags: 0, size_bytes: 0, value_kib };
+        let mut observer = Listing(Sight { descriptors, ..Sight::default() }, vec![open]);
+        let mut tuner = Tuner::start(&host, Options::default(), &rule, &mut observer, &mut |_| true).expect("started");
+        tuner.journal = Journal::open(&host).expect("empty");
+        tuner.journal.note_file(entry.clone());
+        let mut told = Vec::new();
+        let mut tell = |event: Option<&Event>| {
+            told.extend(event.cloned());
+            true
+        };
+        tuner.restore(&mut tell).expect("no error");
+        assert_eq!((kinds(&told), tuner.journal.files.len()), (vec![kind], left), "{told:?}");
+        tuner.journal.files.remove(entry.at());
+        tuner.journal.save().expect("saved");
+    }
 }
 
 #[test]
