@@ -2,6 +2,7 @@
 """`linnet tune` without root: the doctor and `restore` on an imitated machine, and what the tuner refuses."""
 
 import json
+import os
 import signal
 import time
 from pathlib import Path
@@ -118,6 +119,32 @@ def test_restore_leaves_what_somebody_else_set(machine: Path) -> None:
 def test_wrong_settings_are_refused(words: list[str], said: str) -> None:
     result = tune("readahead", *words)
     assert result.exit_code == 2 and said in result.output
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "-1", "1e300"])
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["readahead", "--dry-run"], "--backoff"),
+        (["nfs", "/mnt", "--dry-run"], "--backoff"),
+        (["doctor"], "--seconds"),
+        (["calibrate", "/mnt", "-o", "m.linnet"], "--seconds"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_by_the_name_of_its_option(
+    words: list[str], option: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without the refusal nothing may be calibrated.
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    result = tune(*words, option, value)
+    assert result.exit_code == 2 and f"'{option}'" in result.output and len(result.output) < 1000, result.output
+
+
+def test_a_time_out_of_range_is_refused_with_its_name() -> None:
+    with pytest.raises(ValueError, match=r"^backoff_seconds is 1e300; give 0 to 31536000$"):
+        _native.tune_readahead(lambda _: False, dry_run=True, backoff_seconds=1e300)
+    with pytest.raises(ValueError, match=r"^seconds is inf; give 0 to 31536000$"):
+        _native.tune_doctor(float("inf"))
 
 
 def test_an_unknown_device_is_named() -> None:

@@ -31,6 +31,9 @@ type Restored = (Knobs, Knobs, usize, Vec<String>);
 /// Ctrl-C is looked for so often.
 const STEP: Duration = Duration::from_millis(100);
 
+/// A year. `BACKOFF_S_MAX` of the command is the same.
+const SECONDS_MAX: f64 = 365.0 * 86_400.0;
+
 /// The machine, or the one whose files lie below `root`.
 pub fn host(root: Option<&str>) -> Host {
     root.map_or_else(Host::default, Host::below)
@@ -48,8 +51,7 @@ pub fn refused(error: linnet_tune::Error) -> PyErr {
 #[pyfunction]
 #[pyo3(signature = (seconds = 1.0, root = None))]
 pub fn tune_doctor(py: Python<'_>, seconds: f64, root: Option<&str>) -> PyResult<Vec<String>> {
-    let pause = Duration::try_from_secs_f64(seconds)
-        .map_err(|_| PyValueError::new_err(format!("seconds is {seconds}; give 0 or more")))?;
+    let pause = duration("seconds", seconds)?;
     let host = host(root);
     let mut progress = Progress::new(None);
     let wait = || {
@@ -79,9 +81,12 @@ fn rivals_of(rivals: &str) -> PyResult<Rivals> {
     }
 }
 
-fn backoff_of(seconds: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(seconds)
-        .map_err(|_| PyValueError::new_err(format!("backoff_seconds is {seconds}; give 0 or more")))
+/// A parameter in seconds; a year at most.
+fn duration(name: &str, seconds: f64) -> PyResult<Duration> {
+    if (0.0..=SECONDS_MAX).contains(&seconds) {
+        return Ok(Duration::from_secs_f64(seconds));
+    }
+    Err(PyValueError::new_err(format!("{name} is {seconds:?}; give 0 to {SECONDS_MAX}")))
 }
 
 /// Tunes readahead until `tell` answers False. `tell(line)` gets each event as JSON, and None at every tick.
@@ -109,7 +114,7 @@ pub fn tune_readahead(
         other => return Err(PyValueError::new_err(format!("scope is {other:?}; give both, files or devices"))),
     };
     let rivals = rivals_of(rivals)?;
-    let backoff = backoff_of(backoff_seconds)?;
+    let backoff = duration("backoff_seconds", backoff_seconds)?;
     let options = Options { device, cgroup, dry_run, once, scope, rivals, backoff, ..Options::default() };
     let mut progress = Progress::new(Some(tell));
     let outcome = py.detach(|| -> linnet_tune::Result<()> {
@@ -154,7 +159,7 @@ pub fn tune_nfs(
     rivals: &str,
     backoff_seconds: f64,
 ) -> PyResult<()> {
-    let (rivals, backoff) = (rivals_of(rivals)?, backoff_of(backoff_seconds)?);
+    let (rivals, backoff) = (rivals_of(rivals)?, duration("backoff_seconds", backoff_seconds)?);
     let options = NfsOptions { mount, dry_run, once, model, rsize, rivals, backoff };
     let mut progress = Progress::new(Some(tell));
     let mut line = |event: Option<&Event>| progress.tell((event.map(|event| event.to_json().to_string()),));

@@ -33,7 +33,10 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Decide and explain; cha
 Decides = Annotated[
     str, typer.Option("--model", "-m", help="What decides: rule, or a model file (./rule for a file of that name).")
 ]
-Backoff = Annotated[float, typer.Option(help="Seconds for which another one's value stands.", min=0.0)]
+BACKOFF_S_MAX = 365 * 86_400
+Backoff = Annotated[
+    float, typer.Option(help="Seconds for which another one's value stands.", min=0.0, max=BACKOFF_S_MAX)
+]
 
 
 def doctor(

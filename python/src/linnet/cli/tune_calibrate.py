@@ -42,7 +42,9 @@ def calibrate(
         bool, typer.Option("--quick", help="Fewer ways of reading and values, shorter runs: about a minute.")
     ] = False,
     rounds: Annotated[int | None, typer.Option(help="Runs of each cell.", min=1, show_default="3; quick: 2")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Of each run.", min=0.3, show_default="1.5; quick: 0.5")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Of each run.", min=0.3, max=600.0, show_default="1.5; quick: 0.5")
+    ] = None,
     decide: Annotated[
         str, typer.Option(help="What the file has: both, network, tree, or (auto) what does better on held-out rows.")
     ] = "auto",
