@@ -32,32 +32,30 @@ def oracle(by: dict[str, float]) -> tuple[str, float]:
     return name, static[name]
 
 
-def spread(cell: dict[str, list[float]]) -> float | None:
-    """The median, over settings, of half the range as a share of the median."""
-    shares = [(max(v) - min(v)) / 2 / statistics.median(v) for v in cell.values() if len(v) > 1]
-    return statistics.median(shares) if shares else None
+def spread(values: list[float]) -> str:
+    """Half the range of a setting's runs, as a share of their median; empty where there is one run."""
+    return f" ±{100 * (max(values) - min(values)) / 2 / statistics.median(values):.0f} %" if len(values) > 1 else ""
 
 
 def _rows(runs: list[dict[str, str]], column: str) -> Iterator[str]:
     yield (
         "| device | read | workload | runs | default, ops/s | best static | "
         + " | ".join(f"{name}: of best, of default" for name in TUNERS)
-        + " | spread |"
+        + " |"
     )
-    yield "|---|---|---|---|---|---|" + "---|" * (len(TUNERS) + 1)
+    yield "|---|---|---|---|---|---|" + "---|" * len(TUNERS)
     for (device, how, workload), cell in sorted(cells(runs, column).items()):
         by = medians(cell)
         if "default 128" not in by:
             continue
         name, best = oracle(by)
         base = by["default 128"]
-        shares = [f"{by[t] / best:.2f}, {by[t] / base:.2f}" if t in by else "not run" for t in TUNERS]
+        off = {setting: spread(values) for setting, values in cell.items()}
+        shares = [f"{by[t] / best:.2f}, {by[t] / base:.2f}{off[t]}" if t in by else "not run" for t in TUNERS]
         count = min(len(values) for values in cell.values())
-        off = spread(cell)
-        shown = "one run" if off is None else f"±{100 * off:.0f} %"
         yield (
-            f"| {device} | {how} | {workload} | {count} | {base:,.0f} | {name.removeprefix('static ')}: {best:,.0f} | "
-            f"{' | '.join(shares)} | {shown} |"
+            f"| {device} | {how} | {workload} | {count} | {base:,.0f}{off['default 128']} | "
+            f"{name.removeprefix('static ')}: {best:,.0f}{off[name]} | {' | '.join(shares)} |"
         )
 
 
@@ -81,7 +79,7 @@ def _summary(runs: list[dict[str, str]], column: str) -> Iterator[str]:
 def table(runs: list[dict[str, str]]) -> str:
     """Whole runs; second halves, in which a tuner has decided; and what the device allows, which other work on the
     machine does not change."""
-    text = []
+    text = ["Medians. ± is half the range of a setting's runs, as a share of their median.", ""]
     for column, title in (("ops", "Whole runs"), ("settled", "Second halves"), ("allowed_settled", ALLOWED)):
         text += [f"### {title}", "", *_summary(runs, column), "", *_rows(runs, column), ""]
     return "\n".join(text)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """`linnet study tune`, and KML's features and tuner as re-implemented, without a device."""
 
+import importlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -159,6 +162,33 @@ def test_files_below_the_root_are_adopted_and_no_others(tmp_path: Path) -> None:
     (tmp_path / "db").mkdir()
     with (tmp_path / "db/table").open("w"), (tmp_path / "other").open("w"):
         assert adopt([os.getpid(), 2**22 + 1], tmp_path / "db") == 1
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Imports a module of bench/macro."""
+    monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[3] / "bench/macro"))
+    return importlib.import_module
+
+
+def grid_runs(rates: dict[str, list[float]]) -> list[dict[str, str]]:
+    """Lines of runs.csv of one cell."""
+    cell = {"device": "nvme", "how": "mmap", "workload": "readrandom"}
+    columns = ("ops", "settled", "allowed_settled")
+    return [
+        {**cell, "setting": setting, **dict.fromkeys(columns, str(rate))}
+        for setting, of in rates.items()
+        for rate in of
+    ]
+
+
+def test_each_figure_of_the_grid_has_the_spread_of_its_own_runs(bench: Callable[[str], ModuleType]) -> None:
+    rates = {"default 128": [100.0, 100.0], "static 8": [1000.0] * 3, "static 32": [500.0] * 3, "kml": [900.0]}
+    text = bench("readahead_table").table(grid_runs(rates | {"rule": [700.0, 900.0, 1000.0]}))
+    rows = [line for line in text.splitlines() if line.startswith("| nvme")]
+    assert rows[0] == (
+        "| nvme | mmap | readrandom | 1 | 100 ±0 % | 8: 1,000 ±0 % | 0.90, 9.00 | 0.90, 9.00 ±17 % | not run |"
+    )
 
 
 @pytest.mark.parametrize("name", ["readahead_grid", "readahead_phases"])
