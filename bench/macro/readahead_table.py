@@ -7,6 +7,9 @@ import statistics
 from collections.abc import Iterator
 
 TUNERS = ("kml", "rule", "model")
+SHIPPED = "as shipped"
+"""The default value, and RocksDB's own advice RANDOM at open."""
+COMPARED = (*TUNERS, SHIPPED)
 ALLOWED = "What the device allows in the second half"
 Cell = tuple[str, str, str]
 
@@ -27,7 +30,7 @@ def medians(cell: dict[str, list[float]]) -> dict[str, float]:
 
 def oracle(by: dict[str, float]) -> tuple[str, float]:
     """The best static value, with the default among them. Of several rounds it is the one with the best median."""
-    static = {name: ops for name, ops in by.items() if name not in TUNERS}
+    static = {name: ops for name, ops in by.items() if name not in COMPARED}
     name = max(static, key=lambda one: static[one])
     return name, static[name]
 
@@ -37,13 +40,19 @@ def spread(values: list[float]) -> str:
     return f" ±{100 * (max(values) - min(values)) / 2 / statistics.median(values):.0f} %" if len(values) > 1 else ""
 
 
+def _compared(runs: list[dict[str, str]]) -> tuple[str, ...]:
+    """The columns: the tuners, and RocksDB as shipped where it was run."""
+    return COMPARED if any(run["setting"] == SHIPPED for run in runs) else TUNERS
+
+
 def _rows(runs: list[dict[str, str]], column: str) -> Iterator[str]:
+    compared = _compared(runs)
     yield (
         "| device | read | workload | runs | default, ops/s | best static | "
-        + " | ".join(f"{name}: of best, of default" for name in TUNERS)
+        + " | ".join(f"{name}: of best, of default" for name in compared)
         + " |"
     )
-    yield "|---|---|---|---|---|---|" + "---|" * len(TUNERS)
+    yield "|---|---|---|---|---|---|" + "---|" * len(compared)
     for (device, how, workload), cell in sorted(cells(runs, column).items()):
         by = medians(cell)
         if "default 128" not in by:
@@ -51,7 +60,7 @@ def _rows(runs: list[dict[str, str]], column: str) -> Iterator[str]:
         name, best = oracle(by)
         base = by["default 128"]
         off = {setting: spread(values) for setting, values in cell.items()}
-        shares = [f"{by[t] / best:.2f}, {by[t] / base:.2f}{off[t]}" if t in by else "not run" for t in TUNERS]
+        shares = [f"{by[t] / best:.2f}, {by[t] / base:.2f}{off[t]}" if t in by else "not run" for t in compared]
         count = min(len(values) for values in cell.values())
         yield (
             f"| {device} | {how} | {workload} | {count} | {base:,.0f}{off['default 128']} | "
@@ -60,9 +69,9 @@ def _rows(runs: list[dict[str, str]], column: str) -> Iterator[str]:
 
 
 def _summary(runs: list[dict[str, str]], column: str) -> Iterator[str]:
-    yield "| tuner | cells | of best static: least, median | 0.95 or more | of default: least | 0.97 or more |"
+    yield "| setting | cells | of best static: least, median | 0.95 or more | of default: least | 0.97 or more |"
     yield "|---|---|---|---|---|---|"
-    for tuner in TUNERS:
+    for tuner in _compared(runs):
         of_best, of_base = [], []
         for cell in cells(runs, column).values():
             by = medians(cell)

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -189,6 +189,25 @@ def test_each_figure_of_the_grid_has_the_spread_of_its_own_runs(bench: Callable[
     assert rows[0] == (
         "| nvme | mmap | readrandom | 1 | 100 ±0 % | 8: 1,000 ±0 % | 0.90, 9.00 | 0.90, 9.00 ±17 % | not run |"
     )
+
+
+def test_rocksdb_as_shipped_is_run_when_asked_for_and_is_no_static_value(
+    bench: Callable[[str], ModuleType], tmp_path: Path
+) -> None:
+    grid, table = bench("readahead_grid"), bench("readahead_table").table
+    assert not grid.Wanted([], [], []).has("mmap", "readseq", "as shipped")
+    assert grid.Wanted([], [], []).has("mmap", "readseq", "rule")
+    assert grid.Wanted([], [], ["as shipped"]).has("mmap", "readseq", "as shipped")
+    database = bench("rocksdb").Database(1000)
+    bed = SimpleNamespace(root=tmp_path)
+    assert "--advise_random_on_open=0" in database.words(bed, "db", "readseq")
+    database.advises = True
+    assert "--advise_random_on_open=1" in database.words(bed, "db", "readseq")
+    rates = {"default 128": [100.0], "static 8": [1000.0], "rule": [900.0]}
+    assert "as shipped" not in table(grid_runs(rates))
+    text = table(grid_runs(rates | {"as shipped": [2000.0]}))
+    assert "| 8: 1,000 | not run | 0.90, 9.00 | not run | 2.00, 20.00 |" in text
+    assert "| as shipped | 1 | 2.00, 2.00 | 1 | 20.00 | 1 |" in text
 
 
 @pytest.mark.parametrize("name", ["readahead_grid", "readahead_phases"])
