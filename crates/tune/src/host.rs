@@ -134,6 +134,12 @@ impl Host {
         Some(Path::new("/").join(whole.strip_prefix(root).ok()?))
     }
 
+    /// True where processes have the kernel's own numbers, as BPF and the journal give them: not in another PID namespace
+    /// than the machine's, `PROC_PID_INIT_INO`.
+    pub(crate) fn numbers_processes(&self) -> bool {
+        self.link("/proc/self/ns/pid").is_none_or(|own| own == "pid:[4026531836]")
+    }
+
     /// What a link says, unresolved.
     pub fn link(&self, name: impl AsRef<Path>) -> Option<String> {
         fs::read_link(self.path(name)).ok()?.into_os_string().into_string().ok()

@@ -60,7 +60,7 @@ pub struct Restored {
 pub fn restore(host: &Host, journal: &mut Journal, compared: Result<()>) -> Result<Restored> {
     let mut restored = Restored::default();
     if let Err(unseen) = compared {
-        if numbers_processes(host) {
+        if host.numbers_processes() {
             journal.drop_closed();
             journal.save()?;
         }
@@ -87,11 +87,6 @@ pub fn restore(host: &Host, journal: &mut Journal, compared: Result<()>) -> Resu
     journal.files.retain(is_there);
     journal.save()?;
     problem.map_or(Ok(restored), Err)
-}
-
-/// True where processes have the kernel's own numbers, as in the journal: not in another PID namespace.
-fn numbers_processes(host: &Host) -> bool {
-    host.link("/proc/self/ns/pid").is_none_or(|own| own == "pid:[4026531836]")
 }
 
 /// Puts files of one device back. Somebody who writes the device's value in the middle only delays that.

@@ -17,6 +17,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 use crate::advised::{Advised, MapAdvice};
 use crate::clock::processor_time;
 use crate::error::{Error, Result};
+use crate::host::Host;
 use crate::mounts::Dev;
 use crate::nfs::rpc::Rpcs;
 use crate::observe::counted::{ADVISED, Counted, Found, Key, cells, cells_max};
@@ -54,9 +55,6 @@ const EVENTS: [Event; 7] = [
         &[("fault_reader", "page_cache_ra_order"), ("fault_reader_function", "page_cache_ra_order")],
     ),
 ];
-/// The PID namespace of the machine: `PROC_PID_INIT_INO` of the kernel.
-const PID_NAMESPACE: &str = "pid:[4026531836]";
-
 /// Places of `lost`, as in readahead.h.
 const LOST_EVENTS: u32 = 0;
 const LOST_ADVICE: u32 = 1;
@@ -204,7 +202,7 @@ impl Bpf {
     }
 
     fn with_iterator(mut ebpf: Ebpf, mut sight: Sight, btf: &Btf) -> Bpf {
-        if std::fs::read_link("/proc/self/ns/pid").is_ok_and(|own| own.as_os_str() != PID_NAMESPACE) {
+        if !Host::default().numbers_processes() {
             sight.descriptors = false;
             let what = "processes have other numbers here than the kernel gives, only devices are set: start the container \
                         with the PID namespace of the machine (--pid=host)";
