@@ -8,6 +8,10 @@
 
 #include "model.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define LINNET_REPLICAS_MAX 8
 #define LINNET_NO_REPLICA UINT32_MAX
 #define LINNET_AGE_NS 10000000 /* default of age_ns: 10 ms */
@@ -345,5 +349,9 @@ void linnet_replica_features(const struct linnet_replica *replica, uint32_t sche
  */
 void linnet_incremental_describe(struct linnet_incremental *net, uint32_t size_bytes, void *scratch,
 				 struct linnet_candidate *candidate);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -6,7 +6,12 @@
 #ifndef LINNET_FEATURE_H
 #define LINNET_FEATURE_H
 
+#include "errors.h"
 #include "port.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* ---- features: schema linnos-31 (spec/features.md) ---- */
 
@@ -220,5 +225,9 @@ int linnet_heimdall_scale_set(struct linnet_heimdall_scale *scale, const uint32_
 void linnet_heimdall_inputs(const struct linnet_heimdall_scale *scale,
 			    const uint32_t features[LINNET_HEIMDALL_FEATURES],
 			    uint8_t inputs[LINNET_HEIMDALL_INPUTS]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

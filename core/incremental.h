@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * State that an incremental network keeps of one device, shared by incremental.c, incremental_tables.c and the loops of
- * prune.c.
+ * prune.c. Not part of the public interface.
  */
 #ifndef LINNET_INCREMENTAL_H
 #define LINNET_INCREMENTAL_H

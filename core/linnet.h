@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * The core without floats. Each part has one public header: features (feature.h), models and model files (model.h),
- * admission (decide.h). Training (train.h) and tuning of knobs (tune.h) use floats and are included separately. UNITS
- * lists the units of each part.
+ * admission (decide.h). Training (train.h), tuning of knobs (tune.h), readahead (readahead.h), placement (place.h) and
+ * the ledger of writes (ledger.h) are included separately; the first two and placement use floats. Each of these headers
+ * is complete by itself, in C and in C++. UNITS lists the units of each part.
  *
  * Functions that can fail return 0 or a negative LINNET_E_*, and leave every output untouched when they fail.
  * Nothing here allocates, locks, logs or keeps state of its own: the caller provides memory and serialises access to
@@ -11,35 +12,11 @@
 #ifndef LINNET_H
 #define LINNET_H
 
+#include "errors.h"
 #include "port.h"
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-/* ---- errors ---- */
-
-enum linnet_error {
-	LINNET_E_SHAPE = -1,    /* layer count, layer size or the link between two layers is out of bounds */
-	LINNET_E_RANGE = -2,    /* the network's sums could leave 127 bits, or a number its range */
-	LINNET_E_MEMORY = -3,   /* the caller's memory is too small or not aligned */
-	LINNET_E_INPUT = -4,    /* an input exceeds the bound that the network was proven for */
-	LINNET_E_TRUNCATED = -5, /* model file: ends early */
-	LINNET_E_MAGIC = -6,    /* model file: not a model file */
-	LINNET_E_VERSION = -7,  /* model file: unknown version */
-	LINNET_E_LENGTH = -8,   /* model file: its size field is wrong */
-	LINNET_E_CHECKSUM = -9, /* model file: damaged */
-	LINNET_E_KIND = -10,    /* model file: unknown kind */
-	LINNET_E_SCHEMA = -11,  /* model file: unknown features */
-	LINNET_E_FIELD = -12,   /* model file: a number out of range */
-};
 
 #include "feature.h"
 #include "model.h"
 #include "decide.h"
-
-#ifdef __cplusplus
-}
-#endif
 
 #endif

@@ -8,6 +8,10 @@
 
 #include "feature.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* ---- network: dense layers on integers ---- */
 
 #define LINNET_LAYERS_MAX 8   /* dense layers of a network */
@@ -350,5 +354,9 @@ int linnet_model_read(const uint8_t *bytes, size_t size, struct linnet_model *mo
 
 /* CRC-32C of these bytes. */
 uint32_t linnet_crc32c(const uint8_t *bytes, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

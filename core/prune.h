@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
-/* Shared by the loops of prune.c and of prune_vectors.c. */
+/* Shared by the loops of prune.c and of prune_vectors.c. Not part of the public interface. */
 #ifndef LINNET_PRUNE_H
 #define LINNET_PRUNE_H
 

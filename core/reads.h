@@ -166,7 +166,7 @@ LINNET_READS_INLINE void linnet_reads_demand(struct linnet_reads *reads, uint64_
 	uint64_t from = reads->start, to = reads->end;
 	uint64_t fresh = how == LINNET_AROUND ? 1 : end - start;
 	/* A fault maps a large folio as a whole. */
-	uint64_t near = how != LINNET_READ && reads->folio > LINNET_NEAR ? reads->folio : LINNET_NEAR;
+	uint64_t near = how != LINNET_READ && reads->folio > LINNET_NEAR ? reads->folio : (uint64_t)LINNET_NEAR;
 	uint32_t bucket;
 
 	if (to && start >= from && end <= to) {

@@ -18,7 +18,7 @@ pub use readahead::*;
 pub use train::*;
 pub use tune::*;
 
-// Errors, of `core/linnet.h`.
+// Errors, of `core/errors.h`.
 
 pub const E_SHAPE: i32 = -1;
 pub const E_RANGE: i32 = -2;
