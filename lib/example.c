@@ -17,7 +17,7 @@
 
 int main(int argc, char **argv)
 {
-	struct linnet_replica replicas[LINNET_REPLICAS_MAX];
+	struct linnet_reader_replica replicas[LINNET_READER_REPLICAS_MAX];
 	unsigned count = (unsigned)(argc - 1);
 	struct linnet_reader_stats stats;
 	struct linnet_reader *reader;
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 	ssize_t got = 0;
 	int error, write_error = 0;
 
-	if (count < 1 || count > LINNET_REPLICAS_MAX) {
+	if (count < 1 || count > LINNET_READER_REPLICAS_MAX) {
 		fprintf(stderr, "usage: linnet-cat REPLICA...\n");
 		return 2;
 	}

@@ -8,7 +8,7 @@
  * Another error of a replica also moves the read to the next one. A read fails only if every replica, including those
  * that revoked it or failed with the tag, was read without the tag and failed.
  *
- *	struct linnet_replica replicas[] = {{fd_a, 0}, {fd_b, 0}, {fd_c, 0}};
+ *	struct linnet_reader_replica replicas[] = {{fd_a, 0}, {fd_b, 0}, {fd_c, 0}};
  *	struct linnet_reader *reader;
  *
  *	if (linnet_reader_open(&reader, LINNET_TAG_DEFAULT, 1) < 0) ...
@@ -54,18 +54,21 @@ _Static_assert(sizeof(off_t) == 8, "liblinnet needs an off_t of 8 bytes");
 /* No tag: every read is served by its first replica unless that one fails. */
 #define LINNET_TAG_NONE 0u
 /* Most replicas of one read. */
-#define LINNET_REPLICAS_MAX 8u
+#define LINNET_READER_REPLICAS_MAX 8u
 
-/* One copy of the data. Byte 0 of the data is byte `offset` of the file or device. */
-struct linnet_replica {
+/*
+ * One copy of the data. Byte 0 of the data is byte `offset` of the file or device. (What a policy knows of a replica is
+ * the core's struct linnet_replica.)
+ */
+struct linnet_reader_replica {
 	int fd;
 	off_t offset;
 };
 
 /* A read. The caller keeps it, the replicas and the buffer valid from linnet_submit until linnet_reap returns it. */
 struct linnet_request {
-	const struct linnet_replica *replicas; /* in the order to try; [0] is the primary */
-	unsigned count;			       /* 1 .. LINNET_REPLICAS_MAX */
+	const struct linnet_reader_replica *replicas; /* in the order to try; [0] is the primary */
+	unsigned count;			       /* 1 .. LINNET_READER_REPLICAS_MAX */
 	void *buffer;
 	size_t size;
 	off_t offset;
@@ -112,8 +115,8 @@ void linnet_reader_close(struct linnet_reader *reader);
  * errno: EBUSY if reads from linnet_submit are in flight, and EOWNERDEAD in a forked child. No error leaves the read in
  * flight. A device or file may answer with fewer bytes before its end; the rest is then read from the same replica.
  */
-ssize_t linnet_read(struct linnet_reader *reader, const struct linnet_replica *replicas, unsigned count, void *buffer,
-		    size_t size, off_t offset);
+ssize_t linnet_read(struct linnet_reader *reader, const struct linnet_reader_replica *replicas, unsigned count,
+		    void *buffer, size_t size, off_t offset);
 
 /*
  * Starts a read. Of a descriptor without O_DIRECT it also waits for the data, as Linux AIO does: a caller that starts

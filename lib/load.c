@@ -140,8 +140,8 @@ static void parse(int argc, char **argv, struct options *o)
 	if (o->size_bytes % 512)
 		fail(2, "--size: %zu is not a multiple of 512", o->size_bytes);
 	o->count = (unsigned)(argc - optind);
-	if (o->count == 0 || o->count > LINNET_REPLICAS_MAX)
-		fail(2, "name 1 to %u replicas; see linnet-load --help", LINNET_REPLICAS_MAX);
+	if (o->count == 0 || o->count > LINNET_READER_REPLICAS_MAX)
+		fail(2, "name 1 to %u replicas; see linnet-load --help", LINNET_READER_REPLICAS_MAX);
 	if (o->mode != PRIMARY && o->count < 2)
 		fail(2, "--mode %s needs a second replica", mode_name(o->mode));
 	/* A buffered read carries no tag, and Linux AIO takes it only when it has the data: no hedge would be sent. */
@@ -183,7 +183,7 @@ static int is_stream(int fd, const struct stat *about)
 }
 
 /* Opens the log and leaves what it holds, which report_log replaces. */
-static int open_log(const struct options *options, const struct linnet_replica *replicas)
+static int open_log(const struct options *options, const struct linnet_reader_replica *replicas)
 {
 	struct stat about, replica;
 	int fd;
@@ -208,7 +208,7 @@ int main(int argc, char **argv)
 {
 	struct options options = {.mode = PRIMARY, .rate = 1000, .reads = 10000, .size_bytes = 4096,
 				  .tag = LINNET_TAG_DEFAULT, .hedge_ns = 2000000, .depth = 256};
-	struct linnet_replica replicas[LINNET_REPLICAS_MAX] = {{0, 0}};
+	struct linnet_reader_replica replicas[LINNET_READER_REPLICAS_MAX] = {{0, 0}};
 	struct run run = {0};
 	uint64_t least = UINT64_MAX;
 	int log = -1, error;

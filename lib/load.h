@@ -25,7 +25,7 @@ struct options {
 	int cached; /* no O_DIRECT */
 	int json;
 	const char *log;
-	const char *paths[LINNET_REPLICAS_MAX];
+	const char *paths[LINNET_READER_REPLICAS_MAX];
 	unsigned count;
 };
 
@@ -47,7 +47,7 @@ struct run {
 };
 
 /* Runs the load. Returns 0 or a negative errno. */
-int load_run(const struct options *options, const struct linnet_replica *replicas, struct run *run);
+int load_run(const struct options *options, const struct linnet_reader_replica *replicas, struct run *run);
 
 void report_summary(FILE *to, const struct options *options, const struct run *run);
 /* Writes one line per measured read to `fd`, in the place of a file's content. Returns 0 or a negative errno. */

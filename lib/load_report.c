@@ -38,7 +38,7 @@ static double quantile_us(const uint64_t *sorted, uint64_t count, double q)
 
 struct totals {
 	uint64_t *latency, *lag;
-	uint64_t reads, failed, revokes, errors, hedges, copies, served[LINNET_REPLICAS_MAX];
+	uint64_t reads, failed, revokes, errors, hedges, copies, served[LINNET_READER_REPLICAS_MAX];
 	double mean_us;
 };
 

@@ -30,7 +30,7 @@ struct slot {
 
 struct state {
 	const struct options *options;
-	const struct linnet_replica *replicas;
+	const struct linnet_reader_replica *replicas;
 	struct run *run;
 	struct linnet_reader *reader;
 	struct slot **idle;
@@ -200,7 +200,7 @@ static int drive(struct state *state)
 	return 0;
 }
 
-int load_run(const struct options *options, const struct linnet_replica *replicas, struct run *run)
+int load_run(const struct options *options, const struct linnet_reader_replica *replicas, struct run *run)
 {
 	struct state state = {.options = options, .replicas = replicas, .run = run};
 	size_t buffers = (size_t)options->depth * 2 * options->size_bytes;

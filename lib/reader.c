@@ -42,10 +42,10 @@
 
 /* Programs are compiled against these; the spare words are there so that fields can be added. */
 _Static_assert(sizeof(off_t) == 8 && sizeof(long) == 8, "the iocb and the timeouts are those of a 64-bit kernel");
-_Static_assert(sizeof(struct linnet_replica) == 16, "struct linnet_replica");
+_Static_assert(sizeof(struct linnet_reader_replica) == 16, "struct linnet_reader_replica");
 _Static_assert(sizeof(struct linnet_request) == 128, "struct linnet_request");
 _Static_assert(sizeof(struct linnet_reader_stats) == 64, "struct linnet_reader_stats");
-_Static_assert(LINNET_REPLICAS_MAX <= 8, "a replica is a bit of a byte");
+_Static_assert(LINNET_READER_REPLICAS_MAX <= 8, "a replica is a bit of a byte");
 
 struct linnet_reader {
 	aio_context_t context;
@@ -63,7 +63,7 @@ struct linnet_reader {
 
 static int submit_rest(struct linnet_reader *reader, struct linnet_request *request)
 {
-	const struct linnet_replica *replica = &request->replicas[request->replica];
+	const struct linnet_reader_replica *replica = &request->replicas[request->replica];
 	size_t left = request->size - request->got;
 	struct iocb iocb;
 
@@ -277,7 +277,7 @@ API int linnet_submit(struct linnet_reader *reader, struct linnet_request *reque
 
 	if (error < 0)
 		return error;
-	if (request->count == 0 || request->count > LINNET_REPLICAS_MAX)
+	if (request->count == 0 || request->count > LINNET_READER_REPLICAS_MAX)
 		return -EINVAL;
 	if (reader->inflight == reader->depth)
 		return -EBUSY;
@@ -356,7 +356,7 @@ API int linnet_reap(struct linnet_reader *reader, struct linnet_request **done, 
 	return 0;
 }
 
-API ssize_t linnet_read(struct linnet_reader *reader, const struct linnet_replica *replicas, unsigned count,
+API ssize_t linnet_read(struct linnet_reader *reader, const struct linnet_reader_replica *replicas, unsigned count,
 			void *buffer, size_t size, off_t offset)
 {
 	struct linnet_request request = {

@@ -18,6 +18,19 @@ if command -v "$CXX" >/dev/null; then
 	cxx=C++
 fi
 
+# One program can have the core as well: in both orders, and under different names.
+beside() {
+	units=$(printf '#include "%s.h"\n' "$@")
+	echo "$units" | "$CC" -std=c11 -Wall -Wextra -Werror -pedantic -I. -I../core -fsyntax-only -x c - || fail "C: $*"
+	[ $cxx = skipped ] || echo "$units" | "$CXX" -std=c++17 -Wall -Wextra -Werror -I. -I../core -fsyntax-only -x c++ - ||
+		fail "C++: $*"
+}
+beside liblinnet linnet train tune readahead place ledger
+beside linnet train tune readahead place ledger liblinnet
+core=$(sed -n 's/^[a-z].*[ *]\(linnet_[a-z0-9_]*\)(.*/\1/p' ../core/*.h | sort -u)
+shared=$(printf '%s\n' "$declared" "$core" | sort | uniq -d)
+[ -z "$shared" ] || fail "also a function of the core: $shared"
+
 # 32 bits are refused by the header's own words, before it includes one that may be missing there.
 narrow=skipped
 if echo | "$CC" -m32 -E -x c - >/dev/null 2>&1; then

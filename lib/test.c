@@ -16,7 +16,7 @@
 #define REPLICAS 3
 #define SIZE 4096
 
-static struct linnet_replica replicas[REPLICAS];
+static struct linnet_reader_replica replicas[REPLICAS];
 static char expected[REPLICAS];
 /* The answers of each replica to tagged and to untagged reads, and the requests that it got. */
 static long tagged_answer[REPLICAS], untagged_answer[REPLICAS];
@@ -165,7 +165,7 @@ static long in_pieces(const struct stand_in_read *read, unsigned *delay_us)
 static ssize_t read_in_pieces(unsigned count, size_t size, off_t offset, int direct, char *of)
 {
 	static char buffer[4 * SIZE];
-	struct linnet_replica *replica = replicas;
+	struct linnet_reader_replica *replica = replicas;
 	struct linnet_reader *reader;
 	ssize_t got;
 
@@ -271,7 +271,7 @@ static void arguments(void)
 	CHECK(linnet_reader_open(&reader, 0x10000, 1) == -EINVAL);
 	CHECK(linnet_reader_open(&reader, LINNET_TAG_DEFAULT, 1) == 0);
 	CHECK(linnet_submit(reader, &request) == -EINVAL);
-	request.count = LINNET_REPLICAS_MAX + 1;
+	request.count = LINNET_READER_REPLICAS_MAX + 1;
 	CHECK(linnet_submit(reader, &request) == -EINVAL);
 	CHECK(linnet_reap(reader, &done, 1, &none) == 0);
 	linnet_reader_close(reader);
