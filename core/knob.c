@@ -128,10 +128,9 @@ static int check_numbers(const uint8_t *bytes, const struct places *places, size
 
 static int check_tree(const uint8_t *bytes, const struct places *places, size_t *offset)
 {
-	struct linnet_tree_walk walk = { .count = get32(bytes + 60),
-					 .inputs = get16(bytes + 14),
-					 .classes = get16(bytes + 28) };
+	struct linnet_tree_walk walk;
 
+	linnet_tree_start(&walk, get32(bytes + 60), get16(bytes + 14), get16(bytes + 28));
 	for (uint32_t i = 0; i < walk.count; i++) {
 		size_t at = places->nodes + NODE_BYTES * (size_t)i;
 		struct linnet_tree_node node = node_at(bytes + at);

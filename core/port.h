@@ -6,8 +6,10 @@
  *   a 128-bit integer                    the compiler's (64-bit targets)
  *   atomic loads, stores, compare-swap   the compiler's, on aligned 32 and 64 bits
  *
- * Nothing else: no library, allocator, clock, lock or log. Copies and fills are written out below with a
- * barrier in the loop, so that the compiler does not turn them into calls of memcpy and memset.
+ * Nothing else: no library, allocator, clock, lock or log. Copies and fills of memory are written out below with a
+ * barrier in the loop, so that the compiler does not turn them into calls of memcpy and memset. Of other loops it may
+ * still do so, but not with -ffreestanding -fno-builtin: then the core calls nothing, as GCC and Clang compile it. The
+ * archive of `make lib` is compiled so.
  */
 #ifndef LINNET_PORT_H
 #define LINNET_PORT_H

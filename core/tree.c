@@ -35,8 +35,9 @@ int linnet_tree_walk(struct linnet_tree_walk *walk, const struct linnet_tree_nod
 int linnet_tree_check(const struct linnet_tree_node *nodes, uint32_t count, uint32_t inputs, uint32_t classes,
 		      uint32_t *at)
 {
-	struct linnet_tree_walk walk = { .count = count, .inputs = inputs, .classes = classes };
+	struct linnet_tree_walk walk;
 
+	linnet_tree_start(&walk, count, inputs, classes);
 	*at = 0;
 	if (count < 1 || count > LINNET_TREE_NODES_MAX || inputs >= LINNET_TREE_LEAF)
 		return LINNET_E_SHAPE;

@@ -40,6 +40,15 @@ struct linnet_tree_walk {
 	uint32_t right[LINNET_TREE_DEPTH_MAX];
 };
 
+/* Starts a check. Not by an initialiser, from which Clang makes a call of memset, whatever its flags. */
+static inline void linnet_tree_start(struct linnet_tree_walk *walk, uint32_t count, uint32_t inputs, uint32_t classes)
+{
+	walk->count = count;
+	walk->inputs = inputs;
+	walk->classes = classes;
+	walk->depth = 0;
+}
+
 /* Checks the next node, i, of a tree in pre-order. Errors as in linnet_tree_check. */
 int linnet_tree_walk(struct linnet_tree_walk *walk, const struct linnet_tree_node *node, uint32_t i);
 
