@@ -77,7 +77,7 @@ test-python: $(VENV)/.deps   ## the command line and the Python library, without
 test-slow: slow-core slow-python slow-rust slow-studies   ## tests that take a second or more each, those of the laboratory, every command of the documents, examples of the crates
 
 slow-core: tools
-	@$(MAKE) --no-print-directory -C core check-compilers canaries
+	@$(MAKE) --no-print-directory -C core check-compilers canaries races
 	@$(MAKE) --no-print-directory -C kernel/stub replay
 	@$(MAKE) --no-print-directory -C kernel/stub/tune check
 

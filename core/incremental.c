@@ -133,7 +133,7 @@ void linnet_incremental_adopt(struct linnet_incremental *net, const struct linne
 {
 	linnet_copy(&net->history, tracker, sizeof(*tracker));
 	net->history.pending_pages = 0;
-	net->pending_pages = tracker->pending_pages;
+	linnet_store32(&net->pending_pages, tracker->pending_pages);
 	linnet_store(&net->noted, net->noted + 1);
 }
 
@@ -202,6 +202,7 @@ uint32_t linnet_incremental_snapshot(const struct linnet_incremental *net, uint3
 	return pending + (pages < UINT32_MAX - pending ? pages : UINT32_MAX - pending);
 }
 
+LINNET_MAY_TEAR
 uint32_t linnet_incremental_history_len(const struct linnet_incremental *net)
 {
 	return precomputed_of(net, linnet_load(&net->version))->history_len;
@@ -214,6 +215,7 @@ static int unchanged(const struct linnet_precomputed *pre, uint64_t version)
 	return linnet_load_relaxed(&pre->version) == version;
 }
 
+LINNET_MAY_TEAR
 void linnet_incremental_tracker(const struct linnet_incremental *net, struct linnet_tracker *tracker)
 {
 	const struct linnet_precomputed *pre;
@@ -223,7 +225,8 @@ void linnet_incremental_tracker(const struct linnet_incremental *net, struct lin
 		version = linnet_load(&net->version);
 		pre = precomputed_of(net, version);
 		tracker->history_len = pre->history_len;
-		linnet_copy(tracker->reads, pre->reads, sizeof(pre->reads));
+		for (uint32_t i = 0; i < LINNET_HISTORY; i++)
+			tracker->reads[i] = pre->reads[i];
 	} while (!unchanged(pre, version));
 	tracker->pending_pages = linnet_load32(&net->pending_pages);
 }
@@ -235,6 +238,7 @@ void linnet_incremental_tracker(const struct linnet_incremental *net, struct lin
  * other results are invalid. Values that may be torn pass through wrapping sums only, never into the layers after the
  * first.
  */
+LINNET_MAY_TEAR
 static int score_in(const struct linnet_tables *tables, const struct linnet_precomputed *pre, uint64_t version,
 		    uint32_t pages, void *scratch, int64_t *score, int *torn)
 {

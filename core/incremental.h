@@ -16,6 +16,22 @@
 #define LINNET_PACK_ROWS (LINNET_PACK_TOP + 1)
 
 /*
+ * A function that reads a history which another CPU may be writing. Its loads are not atomic, so that the compiler may use
+ * vectors, and its result is discarded if the version of the history has changed. ThreadSanitizer sees the loads, and not
+ * what becomes of the result.
+ */
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define LINNET_SANITIZED
+#endif
+#endif
+#if defined(__SANITIZE_THREAD__) || defined(LINNET_SANITIZED)
+#define LINNET_MAY_TEAR __attribute__((no_sanitize("thread")))
+#else
+#define LINNET_MAY_TEAR
+#endif
+
+/*
  * One precomputed history. There are two, so that a CPU may still read one while the other is written. It is followed,
  * for `lanes` outputs of the first layer, by:
  *

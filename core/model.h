@@ -169,6 +169,9 @@ int linnet_tables_place(struct linnet_tables *tables, void *memory, size_t memor
  * Any number of CPUs may call arrive, withdraw, snapshot, decide and score at once. The caller ensures that of adopt,
  * note_read and noted one runs at a time, and that process runs once at a time; process may run concurrently with all
  * other functions. catch_up is noted and process.
+ *
+ * So decide and score may load numbers that process is storing: they compute with them, find out, and start again. To
+ * ThreadSanitizer these are data races; the functions that load them are marked for it (LINNET_MAY_TEAR).
  */
 struct linnet_incremental;
 

@@ -101,6 +101,11 @@ static inline uint32_t linnet_load32(const uint32_t *at)
 	return __atomic_load_n(at, __ATOMIC_RELAXED);
 }
 
+static inline void linnet_store32(uint32_t *at, uint32_t n)
+{
+	__atomic_store_n(at, n, __ATOMIC_RELAXED);
+}
+
 /* Stores n if *at equals *seen; otherwise copies *at to *seen and returns 0. */
 static inline int linnet_swap32(uint32_t *at, uint32_t *seen, uint32_t n)
 {

@@ -197,6 +197,7 @@ static void prune(const struct linnet_tables *tables, struct linnet_precomputed 
 	pre->units = to.units;
 }
 
+LINNET_MAY_TEAR
 static int64_t near(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now)
 {
 	const int32_t *rest = linnet_precomputed_rest(pre, tables->lanes), *near = linnet_precomputed_near(pre, tables->lanes);
@@ -238,6 +239,7 @@ INLINE int64_t far_packed(const struct linnet_tables *tables, const struct linne
 	return (int64_t)sum;
 }
 
+LINNET_MAY_TEAR
 static int64_t far(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);
@@ -253,6 +255,7 @@ static int64_t far(const struct linnet_tables *tables, const struct linnet_preco
 	return (int64_t)sum;
 }
 
+LINNET_MAY_TEAR
 static void add(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now, int32_t *out)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);

@@ -164,6 +164,7 @@ static void prune(const struct linnet_tables *tables, struct linnet_precomputed 
 	pre->units = ACROSS64(units);
 }
 
+LINNET_MAY_TEAR
 static int64_t near(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now)
 {
 	const int32_t *rest = linnet_precomputed_rest(pre, tables->lanes), *near = linnet_precomputed_near(pre, tables->lanes);
@@ -186,6 +187,7 @@ INLINE vector now_sums(const int32_t *sums, const int16_t *weights, uint32_t str
 	return ADD_PAIRS(x, LOAD(weights + 2 * ((size_t)stride + o)), PAIR(now[2], 0));
 }
 
+LINNET_MAY_TEAR
 static int64_t far(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);
@@ -198,6 +200,7 @@ static int64_t far(const struct linnet_tables *tables, const struct linnet_preco
 	return (int64_t)((uint64_t)tables->gap_bias + (uint64_t)ACROSS64(sum));
 }
 
+LINNET_MAY_TEAR
 static void add(const struct linnet_tables *tables, const struct linnet_precomputed *pre, const uint8_t *now, int32_t *out)
 {
 	const int16_t *weights = now_weights(&tables->network->layers[0]);
