@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Hooks into the page cache, found by name. Tracepoints tell which pages are demanded and brought; where the kernel
- * lacks one (6.1 has only the last), a kprobe on the function tells the same. Kprobes also see the open file before the
- * readahead code uses its value, so that it can be set there.
+ * Hooks into the page cache, found by name. Tracepoints tell which pages faults demand and which are brought; where the
+ * kernel lacks one (6.1 has only the last), a kprobe on the function tells the same. Kprobes tell what is read, and see
+ * the open file before the readahead code uses its value, so that it can be set there.
  *
  * A kprobe at the entry of a function is an ftrace hook on kernels of distributions. Where it is a breakpoint, its handler
  * runs as in an NMI, and may neither allocate nor take a lock: then it is not attached.
@@ -30,9 +30,6 @@
 #endif
 
 /* ---- what is demanded and brought ---- */
-
-/* Some kernels from 6.12 on give the page after the last. A request of one page shows which. */
-static bool last_is_included;
 
 enum event { EVENT_READ, EVENT_MAP, EVENT_FAULT, EVENT_ADD };
 
@@ -69,23 +66,6 @@ out:
 	rcu_read_unlock();
 }
 
-/* Past its end nothing of a file is demanded: a reader that asks for a megabyte of a small file is no long read. */
-static u64 pages_of(const struct inode *inode)
-{
-	return ((u64)i_size_read(inode) + PAGE_SIZE - 1) >> PAGE_SHIFT;
-}
-
-static void probe_get_pages(void *data, struct address_space *mapping, pgoff_t index, pgoff_t last)
-{
-	u64 end;
-
-	if (last == index && !READ_ONCE(last_is_included))
-		WRITE_ONCE(last_is_included, true);
-	end = min((u64)last + READ_ONCE(last_is_included), pages_of(mapping->host));
-	if (end > index)
-		observe(mapping->host, EVENT_READ, index, end);
-}
-
 static void probe_map_pages(void *data, struct address_space *mapping, pgoff_t start, pgoff_t last)
 {
 	observe(mapping->host, EVENT_MAP, start, (u64)last + 1);
@@ -101,18 +81,38 @@ static void probe_add(void *data, struct folio *folio)
 	observe(folio->mapping->host, EVENT_ADD, folio->index, (u64)folio->index + folio_nr_pages(folio));
 }
 
+/*
+ * A read or splice of a file's bytes from `from` on, told once, at its entry. The tracepoint mm_filemap_get_pages comes
+ * when pages are ready, and not at all for those before one that has to be waited for: a reader that catches up with its
+ * readahead would seem to jump.
+ */
+static void demand(const struct inode *inode, u64 from, u64 bytes)
+{
+	/* Past its end nothing of a file is demanded: a reader that asks for a megabyte of a small file is no long read. */
+	u64 to = min(from + bytes, (u64)i_size_read(inode));
+
+	if (to > from)
+		observe(inode, EVENT_READ, from >> PAGE_SHIFT, (to + PAGE_SIZE - 1) >> PAGE_SHIFT);
+}
+
 static int enter_read(struct kprobe *probe, struct pt_regs *regs)
 {
 	const struct kiocb *iocb = (const struct kiocb *)regs_get_kernel_argument(regs, 0);
-	u64 bytes = iov_iter_count((const struct iov_iter *)regs_get_kernel_argument(regs, 1));
-	struct inode *inode = iocb->ki_filp->f_mapping->host;
-	u64 from = (u64)iocb->ki_pos, end;
+	const struct iov_iter *to = (const struct iov_iter *)regs_get_kernel_argument(regs, 1);
 
-	if (bytes == 0 || from >= (u64)i_size_read(inode) || (iocb->ki_flags & IOCB_DIRECT))
-		return 0;
-	end = min((from + bytes + PAGE_SIZE - 1) >> PAGE_SHIFT, pages_of(inode));
-	if (end > from >> PAGE_SHIFT)
-		observe(inode, EVENT_READ, from >> PAGE_SHIFT, end);
+	if (!(iocb->ki_flags & IOCB_DIRECT))
+		demand(iocb->ki_filp->f_mapping->host, (u64)iocb->ki_pos, iov_iter_count(to));
+	return 0;
+}
+
+/* sendfile and splice, which on older kernels come through filemap_read. */
+static int enter_splice_read(struct kprobe *probe, struct pt_regs *regs)
+{
+	const struct file *open = (const struct file *)regs_get_kernel_argument(regs, 0);
+	const loff_t *from = (const loff_t *)regs_get_kernel_argument(regs, 1);
+
+	if (!(open->f_flags & O_DIRECT))
+		demand(open->f_mapping->host, (u64)*from, regs_get_kernel_argument(regs, 3));
 	return 0;
 }
 
@@ -220,12 +220,11 @@ struct trace {
 
 static struct trace traces[] = {
 	{ "mm_filemap_add_to_page_cache", probe_add },
-	{ "mm_filemap_get_pages", probe_get_pages },
 	{ "mm_filemap_map_pages", probe_map_pages },
 	{ "mm_filemap_fault", probe_fault },
 };
 
-enum { TRACE_ADD, TRACE_READ, TRACE_MAP, TRACE_FAULT };
+enum { TRACE_ADD, TRACE_MAP, TRACE_FAULT };
 
 struct entry {
 	struct kprobe probe;
@@ -235,7 +234,8 @@ struct entry {
 };
 
 static struct entry entries[] = {
-	{ .probe = { .symbol_name = "filemap_read", .pre_handler = enter_read }, TRACE_READ, true },
+	{ .probe = { .symbol_name = "filemap_read", .pre_handler = enter_read }, -1, true },
+	{ .probe = { .symbol_name = "filemap_splice_read", .pre_handler = enter_splice_read }, -1, false },
 	{ .probe = { .symbol_name = "filemap_map_pages", .pre_handler = enter_map_pages }, TRACE_MAP, true },
 	{ .probe = { .symbol_name = "filemap_fault", .pre_handler = enter_fault }, -1, true },
 	{ .probe = { .symbol_name = "page_cache_sync_ra", .pre_handler = enter_readahead }, -1, true },

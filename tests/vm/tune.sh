@@ -5,13 +5,14 @@
 DEBUG=/sys/kernel/debug/linnet_tune
 PARAMETERS=/sys/module/linnet_tune/parameters
 
-# tune_disk: a file system on the first drive at $MNT, with the kernel's default readahead.
+# tune_disk [DEVICE]: a file system on a device, the first drive without one, at $MNT, with the kernel's default readahead.
 tune_disk() {
+	local device=${1:-$(drive 0)}
 	modprobe ext4
-	mkfs.ext4 -q -F "$(drive 0)"
+	mkfs.ext4 -q -F "$device"
 	mkdir -p "$MNT"
-	mount "$(drive 0)" "$MNT"
-	echo 128 >"/sys/block/$(basename "$(drive 0)")/queue/read_ahead_kb"
+	mount "$device" "$MNT"
+	blockdev --setra 256 "$device"
 }
 # tune_module [PARAMETER=VALUE...]: loads the module; without devices= it tunes the first drive alone.
 tune_module() {

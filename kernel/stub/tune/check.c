@@ -319,7 +319,7 @@ static void come_late(void)
 	stub_file_init(&late, 35, 1 << 20);
 	late_open = stub_open_file(&late, "late");
 	control = (struct readahead_control){ late_open, &late_open->f_ra };
-	stub_kprobe("page_cache_sync_ra", (unsigned long)&control, 1, 0);
+	stub_kprobe("page_cache_sync_ra", (unsigned long)&control, 1, 0, 0);
 }
 
 /* The worker has begun its round at a time before the file came, which is no long time without reads. */
@@ -512,8 +512,10 @@ int main(int argc, char **argv)
 	for (unsigned int has_demands = 0; has_demands < 2; has_demands++) {
 		apart(nothing_is_demanded_past_the_end, has_demands, sum);
 		apart(a_folio_is_all_of_its_pages, has_demands, sum);
+		apart(a_read_is_counted_whole, has_demands, sum);
+		apart(a_splice_is_a_read, has_demands, sum);
+		apart(a_direct_read_demands_nothing, has_demands, sum);
 	}
-	apart(a_direct_read_demands_nothing, 0, sum);
 	apart(a_model_decides_and_learns, 0, sum);
 	apart(a_model_less_sure_than_its_floor_leaves_it_to_the_rule, 0, sum);
 	apart(a_short_window_is_not_learned, 0, sum);

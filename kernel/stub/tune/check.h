@@ -26,7 +26,9 @@ struct linnet_counts counts_of(const struct stub_file *file);
 /* Each takes one number, and is a process of its own. counts.c: */
 void nothing_is_demanded_past_the_end(unsigned int has_demands);
 void a_folio_is_all_of_its_pages(unsigned int has_demands);
-void a_direct_read_demands_nothing(unsigned int unused);
+void a_read_is_counted_whole(unsigned int has_demands);
+void a_splice_is_a_read(unsigned int has_demands);
+void a_direct_read_demands_nothing(unsigned int has_demands);
 /* models.c */
 void a_model_decides_and_learns(unsigned int unused);
 void a_model_less_sure_than_its_floor_leaves_it_to_the_rule(unsigned int unused);

@@ -54,20 +54,63 @@ void a_folio_is_all_of_its_pages(unsigned int has_demands)
 	stub_close(open);
 }
 
-/* Only where the kernel lacks the tracepoint does the hook see such reads. */
-void a_direct_read_demands_nothing(unsigned int unused)
+/* Not only the pages from the first one on that has to be waited for. */
+void a_read_is_counted_whole(unsigned int has_demands)
 {
+	struct linnet_counts counts;
 	struct stub_file data;
 	struct file *open;
 
-	stub_has_demands = false;
+	stub_has_demands = has_demands;
 	stub_file_init(&data, 17, 1 << 20);
 	open = stub_open_file(&data, "data");
 	CHECK(stub_init() == 0);
+	for (pgoff_t at = 0; at < 320; at += 32)
+		stub_read_late(open, at, 32, 12);
+	counts = counts_of(&data);
+	CHECK(counts.accesses == 10 && counts.pages == 320 && counts.jumps == 1 && counts.size[5] == 10);
+	stub_exit();
+	stub_close(open);
+}
+
+void a_splice_is_a_read(unsigned int has_demands)
+{
+	struct linnet_counts counts;
+	struct stub_file data;
+	struct file *open;
+
+	stub_has_demands = has_demands;
+	stub_file_init(&data, 18, 40);
+	data.inode.size -= 1000;
+	open = stub_open_file(&data, "data");
+	CHECK(stub_init() == 0);
+	stub_splice(open, 0, 16);
+	stub_splice(open, 16, 16);
+	stub_splice(open, 32, 16); /* the file has 8 */
+	stub_splice(open, 40, 16);
+	counts = counts_of(&data);
+	CHECK(counts.accesses == 3 && counts.pages == 40 && counts.jumps == 1);
+	stub_exit();
+	stub_close(open);
+}
+
+void a_direct_read_demands_nothing(unsigned int has_demands)
+{
+	struct file *open, *direct;
+	struct stub_file data;
+
+	stub_has_demands = has_demands;
+	stub_file_init(&data, 19, 1 << 20);
+	open = stub_open_file(&data, "data");
+	direct = stub_open_file(&data, "data");
+	direct->f_flags |= O_DIRECT;
+	CHECK(stub_init() == 0);
 	stub_read_cached(open, 0, 16, IOCB_DIRECT);
+	stub_splice(direct, 0, 16);
 	CHECK(counts_of(&data).accesses == 0 && tune_file_count() == 0);
 	stub_read_cached(open, 0, 16, 0);
 	CHECK(counts_of(&data).pages == 16);
 	stub_exit();
 	stub_close(open);
+	stub_close(direct);
 }

@@ -72,18 +72,47 @@ static bool is_there(struct file *open, pgoff_t at, unsigned int pages)
 	return at >= READ_ONCE(file->from) && at + pages <= READ_ONCE(file->to);
 }
 
-void stub_read_cached(struct file *open, pgoff_t at, unsigned int pages, int flags)
+/* The tracepoint of 6.12 tells what is ready at once, or after the last wait. */
+static void ready(struct file *open, pgoff_t at, unsigned int pages)
+{
+	void (*told)(void *, struct address_space *, pgoff_t, pgoff_t);
+
+	rcu_read_lock();
+	told = stub_trace("mm_filemap_get_pages");
+	if (told)
+		told(NULL, open->f_mapping, at, at + pages - 1);
+	rcu_read_unlock();
+}
+
+static void enter_read(struct file *open, pgoff_t at, unsigned int pages, int flags)
 {
 	struct kiocb iocb = { open, (long long)(at * PAGE_SIZE), flags };
 	struct iov_iter to = { pages * PAGE_SIZE };
-	void (*demanded)(void *, struct address_space *, pgoff_t, pgoff_t);
 
-	stub_kprobe("filemap_read", (unsigned long)&iocb, (unsigned long)&to, 0);
-	rcu_read_lock();
-	demanded = stub_trace("mm_filemap_get_pages");
-	if (demanded)
-		demanded(NULL, open->f_mapping, at, at + pages - 1);
-	rcu_read_unlock();
+	stub_kprobe("filemap_read", (unsigned long)&iocb, (unsigned long)&to, 0, 0);
+}
+
+void stub_read_cached(struct file *open, pgoff_t at, unsigned int pages, int flags)
+{
+	enter_read(open, at, pages, flags);
+	ready(open, at, pages);
+}
+
+void stub_read_late(struct file *open, pgoff_t at, unsigned int pages, unsigned int late)
+{
+	enter_read(open, at, pages, 0);
+	ready(open, at + pages - late, late);
+}
+
+void stub_splice(struct file *open, pgoff_t at, unsigned int pages)
+{
+	long long from = (long long)(at * PAGE_SIZE);
+
+	if (stub_has_demands)
+		stub_kprobe("filemap_splice_read", (unsigned long)open, (unsigned long)&from, 0, pages * PAGE_SIZE);
+	else
+		enter_read(open, at, pages, open->f_flags & O_DIRECT ? IOCB_DIRECT : 0);
+	ready(open, at, pages);
 }
 
 unsigned int stub_read(struct file *open, pgoff_t at, unsigned int pages)
@@ -93,7 +122,7 @@ unsigned int stub_read(struct file *open, pgoff_t at, unsigned int pages)
 	stub_read_cached(open, at, pages, 0);
 	if (is_there(open, at, pages))
 		return 0;
-	stub_kprobe("page_cache_sync_ra", (unsigned long)&control, pages, 0);
+	stub_kprobe("page_cache_sync_ra", (unsigned long)&control, pages, 0, 0);
 	return bring(open, at, pages);
 }
 
@@ -103,7 +132,7 @@ unsigned int stub_touch(struct file *open, pgoff_t at, unsigned long vm_flags)
 	struct vm_fault fault = { &area, at };
 	void (*demanded)(void *, struct address_space *, pgoff_t);
 
-	stub_kprobe("filemap_fault", (unsigned long)&fault, 0, 0);
+	stub_kprobe("filemap_fault", (unsigned long)&fault, 0, 0, 0);
 	rcu_read_lock();
 	demanded = stub_trace("mm_filemap_fault");
 	if (demanded)

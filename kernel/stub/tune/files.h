@@ -30,5 +30,9 @@ void stub_write(struct file *open, pgoff_t at, unsigned int pages);
 void stub_add(struct file *open, pgoff_t at, unsigned int pages);
 /* The demand alone, of pages that are in memory. `flags` are those of the kiocb. */
 void stub_read_cached(struct file *open, pgoff_t at, unsigned int pages, int flags);
+/* The same where the last `late` pages are on their way from the device. */
+void stub_read_late(struct file *open, pgoff_t at, unsigned int pages, unsigned int late);
+/* sendfile of pages that are in memory. */
+void stub_splice(struct file *open, pgoff_t at, unsigned int pages);
 
 #endif

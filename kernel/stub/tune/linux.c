@@ -252,6 +252,8 @@ void stub_swapping(void)
 
 int register_kprobe(struct kprobe *probe)
 {
+	if (!stub_has_demands && !strcmp(probe->symbol_name, "filemap_splice_read"))
+		return -ENOENT;
 	for (size_t p = 0; p < ARRAY_SIZE(probes); p++)
 		if (!READ_ONCE(probes[p])) {
 			rcu_assign_pointer(probes[p], probe);
@@ -268,9 +270,9 @@ void unregister_kprobe(struct kprobe *probe)
 	synchronize_rcu();
 }
 
-void stub_kprobe(const char *symbol, unsigned long a, unsigned long b, unsigned long c)
+void stub_kprobe(const char *symbol, unsigned long a, unsigned long b, unsigned long c, unsigned long d)
 {
-	struct pt_regs regs = { { a, b, c } };
+	struct pt_regs regs = { { a, b, c, d } };
 
 	rcu_read_lock();
 	for (size_t p = 0; p < ARRAY_SIZE(probes) && !READ_ONCE(stub_kprobes_off); p++) {

@@ -331,7 +331,7 @@ ssize_t simple_read_from_buffer(void *to, size_t count, loff_t *at, const void *
 char *stub_show(const char *name, size_t *size);
 
 /* ---- what a check does ---- */
-void stub_kprobe(const char *symbol, unsigned long a, unsigned long b, unsigned long c);
+void stub_kprobe(const char *symbol, unsigned long a, unsigned long b, unsigned long c, unsigned long d);
 void stub_ftrace(const char *symbol, unsigned long a);
 /* If set, called once by the tracepoint that is attached last, which then cannot be attached. */
 extern void (*stub_on_last_trace)(void);
@@ -339,7 +339,7 @@ extern void (*stub_on_last_trace)(void);
 void *stub_trace(const char *name);
 /* If set, each is called once: by the next cmpxchg, before it; when the hook of ftrace has just gone. */
 extern void (*stub_on_swap)(void), (*stub_on_unhook)(void);
-extern bool stub_has_demands; /* whether the kernel has the tracepoints of 6.12 */
+extern bool stub_has_demands; /* whether the kernel has the tracepoints and functions of 6.12 */
 /* Without its thread, work runs when a check says so. Returns whether there was some. */
 extern bool stub_threads;
 bool stub_run_work(void);

@@ -61,10 +61,10 @@ void open_files_that_are_left_alone(unsigned int unused)
 	CHECK(stub_touch(left[2], 5 << 16, 0) == DEVICE_PAGES / 2);
 	/* A state of readahead that is not the open file's, and one without an open file. */
 	control = (struct readahead_control){ left[3], &another };
-	stub_kprobe("page_cache_sync_ra", (unsigned long)&control, 1, 0);
+	stub_kprobe("page_cache_sync_ra", (unsigned long)&control, 1, 0, 0);
 	CHECK(left[3]->f_ra.ra_pages == DEVICE_PAGES / 2 && another.ra_pages == DEVICE_PAGES / 2);
 	control.file = NULL;
-	stub_kprobe("page_cache_sync_ra", (unsigned long)&control, 1, 0);
+	stub_kprobe("page_cache_sync_ra", (unsigned long)&control, 1, 0, 0);
 	CHECK(tune_apply_count() == 1);
 	stub_exit();
 	stub_close(open);

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # linnet_tune: random reads through a mapping get a small readahead, scans keep theirs, each file has its own, advice is
-# respected, and everything is put back.
+# respected, everything is put back, and a read counts whole although the kernel waits for a part of it.
 # vm: nvme=2:256M timeout=600
 . tests/vm/lib.sh
 . tests/vm/tune.sh
 
 tune_disk
 for name in random scan advised sequential both; do tune_file $name 32; done
+tune_file spliced 16
 rm -f /run/go.* /run/paused.*
 
 expect "pages that a fault brings without the module" "$(reads random cold fault:4000)" 32
@@ -26,11 +27,14 @@ expect "pages that the first fault brings" "$(reads random cold fault:4000)" 32
 # Two files at the same time, and a third one whose owner has given advice.
 background random until:/run/go.random:touch:60:1 done:/run/paused.random wait:/run/go.decided cold fault:5000 wait:/run/go.other cold fault:5200 wait:/run/go.device cold fault:5300 wait:/run/go.unloaded cold fault:6000
 background scan until:/run/go.scan:scan:8000 done:/run/paused.scan wait:/run/go.decided cold fault:5000
+background spliced until:/run/go.spliced:sendfile:4000
 background advised advise:random cold touch:60:2 touch:60:3 done:/run/go.advised
 background sequential until:/run/go.sequential:touch:60:4 done:/run/paused.sequential wait:/run/go.decided advise:sequential cold fault:5000 advise:normal cold fault:5000
 decided random 8
 decided sequential 8
 comes_to "how the scan is read" sequential reading scan
+comes_to "how the file is read that is sent" sequential reading spliced
+touch /run/go.spliced
 decided scan 0
 comes_to "the end of the advised reads" yes exists /run/go.advised
 # A reader that opens the file with advice is left alone, whatever the file's other readers do.
@@ -89,3 +93,18 @@ touch /run/go.unloaded
 comes_to "pages that a fault of the random reader brings without the module" 32 answer random
 comes_to "pages that a fault of the other one brings" 32 answer both
 wait
+
+# A reader that catches up with its readahead: the last 12 pages of each 32 are on their way when it asks for all.
+modprobe dm-delay
+dmsetup create late --table "0 $(sectors "$(drive 1)") delay $(drive 1) 0 100 $(drive 1) 0 0"
+umount "$MNT"
+tune_disk /dev/mapper/late
+tune_file late 32
+tune_module devices=/dev/mapper/late
+background late until:/run/go.late:late:40
+comes_to "the value for runs of 32 pages" 64 target late
+expect_like "what the module says of them" "$(cat $DEBUG/decisions)" ' late 128 -> 64 KiB: runs, 32\.0 pages between jumps'
+touch /run/go.late
+wait
+expect_some "reads of which pages were on their way" "$(awk '{n += $1} END {print n + 0}' /run/out.late)"
+cat /run/out.late $DEBUG/decisions

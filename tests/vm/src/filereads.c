@@ -7,6 +7,9 @@
  *   touch:N[:SEED]    touches N random pages through the mapping
  *   pread:N[:SEED]    reads N random pages
  *   scan:N            reads the first N pages in order, 16 at a time
+ *   sendfile:N        sends the first N pages to /dev/null
+ *   late:N            reads N runs of 32 pages, 128 pages apart. The first is not in memory; of the others 20 pages are,
+ *                     and 12 on their way from the device. Prints of how many that was so
  *   walk:N            touches the first N pages in order
  *   cold              drops the file from memory and maps it anew
  *   fault:PAGE        touches the first page from PAGE on that has no other in memory within 80 pages, and prints how
@@ -29,11 +32,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define PAGE 4096
 #define CLEAR 80
+#define RUN 32
+#define LATE 12
+#define APART 128
 
 static const char *path;
 static int fd = -1;
@@ -118,6 +125,48 @@ static size_t lonely(size_t from)
 	return 0;
 }
 
+static void bring(size_t at, size_t n)
+{
+	if (posix_fadvise(fd, (off_t)(at * PAGE), (off_t)(n * PAGE), POSIX_FADV_WILLNEED))
+		die("posix_fadvise");
+}
+
+static size_t late(size_t runs)
+{
+	static char buffer[RUN * PAGE];
+	size_t on_their_way = 0;
+
+	for (size_t at = 0; at < runs * APART && at + RUN <= pages; at += APART) {
+		/* Without a read that the kernel reads ahead for, nobody knows this open file's value. */
+		if (at > 0) {
+			size_t there;
+
+			bring(at, RUN - LATE);
+			do {
+				usleep(1000);
+				for (there = 0; there < RUN - LATE && in_memory()[at + there] & 1; there++)
+					;
+			} while (there < RUN - LATE);
+			bring(at + RUN - LATE, LATE);
+			on_their_way += !(in_memory()[at + RUN - LATE] & 1);
+		}
+		if (pread(fd, buffer, sizeof(buffer), (off_t)(at * PAGE)) != sizeof(buffer))
+			die("pread");
+	}
+	return on_their_way;
+}
+
+static void send_pages(size_t n)
+{
+	int null = open("/dev/null", O_WRONLY);
+	off_t at = 0;
+
+	while (at < (off_t)(n * PAGE))
+		if (sendfile(null, fd, &at, n * PAGE - (size_t)at) <= 0)
+			die("sendfile");
+	close(null);
+}
+
 static int advice(const char *what)
 {
 	return !strcmp(what, "random") ? POSIX_FADV_RANDOM : !strcmp(what, "sequential") ? POSIX_FADV_SEQUENTIAL : 0;
@@ -162,6 +211,11 @@ static void step(char *word)
 		for (size_t at = 0; at < n && at < pages; at += 16)
 			if (pread(fd, buffer, sizeof(buffer), (off_t)(at * PAGE)) <= 0)
 				die("read");
+	} else if (!strcmp(word, "sendfile")) {
+		send_pages(n);
+	} else if (!strcmp(word, "late")) {
+		printf("%zu\n", late(n));
+		fflush(stdout);
 	} else if (!strcmp(word, "walk")) {
 		for (size_t at = 0; at < n && at < pages; at++)
 			sink = map[at * PAGE];
