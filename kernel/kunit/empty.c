@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Handlers that do nothing at the page cache's tracepoints: what an event costs before a handler has done anything.
- * With it the case tune-cost tells the cost of linnet_tune's handlers from that of being called. Kernels before 6.12
- * have only the first.
+ * Handlers that do nothing where linnet_tune has those that count: what an event costs before a handler has done
+ * anything. With it the case tune-cost tells the cost of linnet_tune's handlers from that of being called. Kernels
+ * before 6.12 have only the first of the tracepoints.
  */
 #include <linux/kernel.h>
+#include <linux/kprobes.h>
 #include <linux/module.h>
 #include <linux/string.h>
 #include <linux/tracepoint.h>
@@ -25,6 +26,13 @@ static void on_fault(void *data, struct address_space *mapping, pgoff_t index)
 {
 }
 
+static int on_read(struct kprobe *probe, struct pt_regs *regs)
+{
+	return 0;
+}
+
+static struct kprobe reads = { .symbol_name = "filemap_read", .pre_handler = on_read };
+
 static struct {
 	const char *name;
 	void *call;
@@ -32,7 +40,6 @@ static struct {
 	bool attached;
 } traces[] = {
 	{ .name = "mm_filemap_add_to_page_cache", .call = on_add },
-	{ .name = "mm_filemap_get_pages", .call = on_pages },
 	{ .name = "mm_filemap_map_pages", .call = on_pages },
 	{ .name = "mm_filemap_fault", .call = on_fault },
 };
@@ -71,15 +78,19 @@ static int __init empty_init(void)
 		}
 		traces[t].attached = true;
 	}
-	return 0;
+	error = register_kprobe(&reads);
+	if (error)
+		detach();
+	return error;
 }
 
 static void __exit empty_exit(void)
 {
+	unregister_kprobe(&reads);
 	detach();
 }
 
 module_init(empty_init);
 module_exit(empty_exit);
-MODULE_DESCRIPTION("Empty handlers at the page cache's tracepoints, for measurements");
+MODULE_DESCRIPTION("Empty handlers at the hooks of linnet_tune that count, for measurements");
 MODULE_LICENSE("GPL");

@@ -49,9 +49,8 @@ costs() { "$TOOLS/eventcost" "$MNT/data" "$rounds" | sed "s/^/$1 /"; }
 	fi
 } | tee /run/costs >&2
 
-# Events of one read: a demand, or the pages of a batch and their demands, of up to 31 pages each on 6.12. `open` has one
-# demand; its end is a hook of its own.
-awk '{ cost[$1, $2] = $3; events[$2] = $2 == "bring" ? $6 + 2 : 1 }
+# Events of one read: a demand, or that and the pages of a batch. `open` has one demand; its end is a hook of its own.
+awk '{ cost[$1, $2] = $3; events[$2] = $2 == "bring" ? $6 + 1 : 1 }
 function each(who, name) { return (who, name) in cost ? sprintf("%.0f", (cost[who, name] - cost["nobody", name]) / events[name]) : "-" }
 END {
 	print "| read | events | nobody watches | noise | an empty handler, per event | module, per event | BPF observer, per event |"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What an event costs, in instructions: with an empty handler at the tracepoints, with the kernel module, and with the BPF
+# What an event costs, in instructions: with empty handlers at the same places, with the kernel module, and with the BPF
 # observer of `linnet tune readahead`, in one run. The machine's clock counts instructions, so that the load of the host has
 # no influence. Prints a table. OBSERVER is another command in place of `linnet tune readahead`.
 # vm: host slow timeout=3600

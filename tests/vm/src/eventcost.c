@@ -7,8 +7,7 @@
  *
  *   read    pread of one page that is in memory: one demand
  *   fault   touch of a page that is in memory and not mapped: one demand, and 16 pages are mapped
- *   bring   pread of 128 KiB that are not in memory: 32 pages enter the page cache, and the kernel asks for them in two or
- *           three demands
+ *   bring   pread of 128 KiB that are not in memory: 32 pages enter the page cache, and are one demand
  *   open    open, then close after one page was read: a file that ends
  */
 #include <fcntl.h>
