@@ -17,6 +17,7 @@ enum {
 	LINNET_STREAMS = 4,    /* interleaved sequences that are told apart */
 	LINNET_BATCHES = 4,    /* ranges read lately, to see which pages are demanded */
 	LINNET_NEAR = 16,      /* pages: a fault maps so many around it, so a sequence may skip as many */
+	LINNET_TRIES = 1024,   /* reads that may not wait and are told apart from those that are tried again; a power of two */
 };
 
 /* Pages [start, end) that came into memory together, of which [low, high) was demanded. */
@@ -199,6 +200,18 @@ LINNET_READS_INLINE void linnet_reads_demand(struct linnet_reads *reads, uint64_
 	reads->counts.pages += fresh;
 	reads->start = start;
 	reads->end = end;
+}
+
+/*
+ * A read that may not wait is tried again where it would have had to: io_uring begins one up to three times. A try is known
+ * by the call's address and its first byte. Its number goes to place `number % LINNET_TRIES` of a table; where it stands
+ * there already, the read was told before. Another one that takes the place meanwhile makes it two demands.
+ */
+LINNET_READS_INLINE uint64_t linnet_reads_try(uint64_t call, uint64_t from)
+{
+	uint64_t mix = call * 0x9e3779b97f4a7c15ull + from * 0xd6e8feb86659fd93ull;
+
+	return mix ^ mix >> 29;
 }
 
 /* A read() or splice of pages [start, end). */

@@ -95,13 +95,29 @@ static void demand(const struct inode *inode, u64 from, u64 bytes)
 		observe(inode, EVENT_READ, from >> PAGE_SHIFT, (to + PAGE_SIZE - 1) >> PAGE_SHIFT);
 }
 
+static u64 tries[LINNET_TRIES];
+
+static bool was_tried(const struct kiocb *iocb)
+{
+	u64 number = linnet_reads_try((unsigned long)iocb, (u64)iocb->ki_pos);
+	u64 *last = &tries[number % LINNET_TRIES];
+
+	if (READ_ONCE(*last) == number)
+		return true;
+	WRITE_ONCE(*last, number);
+	return false;
+}
+
 static int enter_read(struct kprobe *probe, struct pt_regs *regs)
 {
 	const struct kiocb *iocb = (const struct kiocb *)regs_get_kernel_argument(regs, 0);
 	const struct iov_iter *to = (const struct iov_iter *)regs_get_kernel_argument(regs, 1);
 
-	if (!(iocb->ki_flags & IOCB_DIRECT))
-		demand(iocb->ki_filp->f_mapping->host, (u64)iocb->ki_pos, iov_iter_count(to));
+	if (iocb->ki_flags & IOCB_DIRECT)
+		return 0;
+	if (iocb->ki_flags & (IOCB_NOWAIT | IOCB_WAITQ) && was_tried(iocb))
+		return 0;
+	demand(iocb->ki_filp->f_mapping->host, (u64)iocb->ki_pos, iov_iter_count(to));
 	return 0;
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,6 +138,39 @@ def sees_splice(bed: Bed, data: Path, log: Path) -> None:
     found = total(observer.look(), path.stat().st_ino)
     path.unlink()
     assert found is not None and found[PAGES] == 256 and found[ADDED] == 256, found
+
+
+def counts_reads_that_are_tried_again_once(bed: Bed, data: Path, log: Path) -> None:
+    """io_uring tries a read that would have to wait up to three times."""
+    if shutil.which("fio") is None:
+        print("fio is not installed: counts_reads_that_are_tried_again_once tests nothing")
+        return
+    if not sees_whole_reads():
+        print("this kernel allows no program on filemap_read: counts_reads_that_are_tried_again_once tests nothing")
+        return
+    path, reads = bed.root / "again", 2048
+    path.write_bytes(os.urandom(reads * 4096))
+    os.sync()
+    reset(path)
+    observer = _native.TuneObserver(path)
+    words = [
+        "fio",
+        "--name=again",
+        f"--filename={path}",
+        "--ioengine=io_uring",
+        "--rw=randread",
+        "--bs=4k",
+        "--iodepth=16",
+    ]
+    with one_cpu():
+        done = subprocess.run([*words, "--invalidate=0"], check=False, capture_output=True, text=True)
+    if done.returncode:
+        print(f"no io_uring here ({done.stderr.strip()[-100:]}): counts_reads_that_are_tried_again_once tests nothing")
+        return
+    found = total(observer.look(), path.stat().st_ino)
+    path.unlink()
+    assert found is not None
+    assert reads <= found[0] + found[REPEATS] <= 1.02 * reads, found
 
 
 def hot_place(file: Path, cgroup: int) -> int:

@@ -309,6 +309,7 @@ CASES = [
     observer.nothing_is_demanded_past_the_end,
     observer.sees_whole_reads_that_wait,
     observer.sees_splice,
+    observer.counts_reads_that_are_tried_again_once,
     observer.counts_on_where_another_takes_the_place,
     observer.sees_one_file_system_of_a_device,
     observer.takes_memory_where_a_file_is_read,

@@ -128,8 +128,8 @@ struct readahead_control {
 enum { MODE_RANDOM = 0x1000, MODE_NOREUSE = 0x800000 };
 enum { VM_FAULT_NOPAGE = 0x100 };
 
-/* ki_flags: the read is one with O_DIRECT. */
-enum { CALL_DIRECT = 1 << 17 };
+/* ki_flags: the read is one with O_DIRECT; it may not wait, or calls back where it would have to. */
+enum { CALL_NOWAIT = 1 << 3, CALL_DIRECT = 1 << 17, CALL_BACK = 1 << 19 };
 
 struct kiocb {
 	struct file *ki_filp;

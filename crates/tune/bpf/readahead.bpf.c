@@ -73,6 +73,14 @@ struct {
 /* 1 from the first note on. Most machines have none, and need not look. */
 static volatile u32 has_notes;
 
+/* Reads that may not wait, as they were tried last (`linnet_reads_try`). */
+struct {
+	MAP_NUMBER(type, MAP_ARRAY);
+	MAP_NUMBER(max_entries, LINNET_TRIES);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, u64);
+} tries SEC(".maps");
+
 /* Files whose descriptors the iterator reports; the control group of the key is 0. */
 struct {
 	MAP_NUMBER(type, MAP_HASH);
@@ -217,6 +225,25 @@ int get_pages(u64 *ctx)
 	return read_demands(mapping->host, index << page_shift, (last - index) << page_shift);
 }
 
+ALWAYS_INLINE int was_tried(u64 *ctx, u64 from)
+{
+	u64 call = 0, number, *last;
+	u32 at;
+
+	/* The address as a number: the verifier lets nobody multiply a pointer. */
+	if (probe_read(&call, sizeof(call), &ctx[0]))
+		return 0;
+	number = linnet_reads_try(call, from);
+	at = number % LINNET_TRIES;
+	last = map_find(&tries, &at);
+	if (!last)
+		return 0;
+	if (*last == number)
+		return 1;
+	*last = number;
+	return 0;
+}
+
 SEC("fentry/filemap_read")
 int read_function(u64 *ctx)
 {
@@ -225,6 +252,8 @@ int read_function(u64 *ctx)
 
 	/* With O_DIRECT it comes for what was not read past the page cache: the end of a file, or what is in memory. */
 	if (call->ki_flags & CALL_DIRECT)
+		return 0;
+	if (call->ki_flags & (CALL_NOWAIT | CALL_BACK) && was_tried(ctx, (u64)call->ki_pos))
 		return 0;
 	return read_demands(call->ki_filp->f_mapping->host, (u64)call->ki_pos, into->count);
 }

@@ -514,6 +514,7 @@ int main(int argc, char **argv)
 		apart(a_folio_is_all_of_its_pages, has_demands, sum);
 		apart(a_read_is_counted_whole, has_demands, sum);
 		apart(a_splice_is_a_read, has_demands, sum);
+		apart(a_read_that_is_tried_again_counts_once, has_demands, sum);
 		apart(a_direct_read_demands_nothing, has_demands, sum);
 	}
 	apart(a_model_decides_and_learns, 0, sum);

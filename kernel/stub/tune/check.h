@@ -28,6 +28,7 @@ void nothing_is_demanded_past_the_end(unsigned int has_demands);
 void a_folio_is_all_of_its_pages(unsigned int has_demands);
 void a_read_is_counted_whole(unsigned int has_demands);
 void a_splice_is_a_read(unsigned int has_demands);
+void a_read_that_is_tried_again_counts_once(unsigned int has_demands);
 void a_direct_read_demands_nothing(unsigned int has_demands);
 /* models.c */
 void a_model_decides_and_learns(unsigned int unused);

@@ -94,6 +94,34 @@ void a_splice_is_a_read(unsigned int has_demands)
 	stub_close(open);
 }
 
+void a_read_that_is_tried_again_counts_once(unsigned int has_demands)
+{
+	enum { FLIGHT = 16, READS = 4 * FLIGHT };
+	struct kiocb calls[FLIGHT];
+	struct linnet_counts counts;
+	struct stub_file data;
+	struct file *open;
+
+	stub_has_demands = has_demands;
+	stub_file_init(&data, 20, READS);
+	open = stub_open_file(&data, "data");
+	CHECK(stub_init() == 0);
+	/* As io_uring does: at once, then with a call back, and when that has come; each call serves one read after another. */
+	for (long long first = 0; first < READS; first += FLIGHT) {
+		for (long long k = 0; k < FLIGHT; k++) {
+			calls[k] = (struct kiocb){ open, (first + k) * (long long)PAGE_SIZE, 0 };
+			stub_try(&calls[k], 1, IOCB_NOWAIT);
+			stub_try(&calls[k], 1, IOCB_WAITQ);
+		}
+		for (int k = FLIGHT - 1; k >= 0; k--)
+			stub_try(&calls[k], 1, IOCB_NOWAIT);
+	}
+	counts = counts_of(&data);
+	CHECK(counts.accesses == READS && counts.pages == READS && counts.repeats == 0 && counts.reverse == 0);
+	stub_exit();
+	stub_close(open);
+}
+
 void a_direct_read_demands_nothing(unsigned int has_demands)
 {
 	struct file *open, *direct;

@@ -84,12 +84,19 @@ static void ready(struct file *open, pgoff_t at, unsigned int pages)
 	rcu_read_unlock();
 }
 
+void stub_try(struct kiocb *iocb, unsigned int pages, int flags)
+{
+	struct iov_iter to = { pages * PAGE_SIZE };
+
+	iocb->ki_flags = flags;
+	stub_kprobe("filemap_read", (unsigned long)iocb, (unsigned long)&to, 0, 0);
+}
+
 static void enter_read(struct file *open, pgoff_t at, unsigned int pages, int flags)
 {
 	struct kiocb iocb = { open, (long long)(at * PAGE_SIZE), flags };
-	struct iov_iter to = { pages * PAGE_SIZE };
 
-	stub_kprobe("filemap_read", (unsigned long)&iocb, (unsigned long)&to, 0, 0);
+	stub_try(&iocb, pages, flags);
 }
 
 void stub_read_cached(struct file *open, pgoff_t at, unsigned int pages, int flags)

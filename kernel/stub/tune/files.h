@@ -28,7 +28,9 @@ unsigned int stub_touch(struct file *open, pgoff_t at, unsigned long vm_flags);
 void stub_write(struct file *open, pgoff_t at, unsigned int pages);
 /* One folio of so many pages comes. */
 void stub_add(struct file *open, pgoff_t at, unsigned int pages);
-/* The demand alone, of pages that are in memory. `flags` are those of the kiocb. */
+/* One try of a read that may be tried again. `flags` are those of the kiocb. */
+void stub_try(struct kiocb *iocb, unsigned int pages, int flags);
+/* The demand alone, of pages that are in memory. */
 void stub_read_cached(struct file *open, pgoff_t at, unsigned int pages, int flags);
 /* The same where the last `late` pages are on their way from the device. */
 void stub_read_late(struct file *open, pgoff_t at, unsigned int pages, unsigned int late);

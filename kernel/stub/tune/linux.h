@@ -205,6 +205,8 @@ typedef unsigned int fmode_t;
 #define FMODE_RANDOM 0x1000u
 #define FMODE_NOREUSE 0x800000u
 #define IOCB_DIRECT 1
+#define IOCB_NOWAIT 2
+#define IOCB_WAITQ 4
 #define VM_RAND_READ 1ul
 #define VM_SEQ_READ 2ul
 #define MAJOR(d) ((unsigned int)((d) >> 20))
