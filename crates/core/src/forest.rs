@@ -3,7 +3,7 @@
 //! reads and evaluates.
 
 use crate::memory::Memory;
-use crate::{Error, crc32c, ffi};
+use crate::{Error, envelope, ffi};
 
 /// Schema of a tenant's profile and the aggregate of its neighbours.
 pub const SCHEMA_PLACE1: u16 = ffi::SCHEMA_PLACE1;
@@ -11,8 +11,6 @@ pub const SCHEMA_PLACE1: u16 = ffi::SCHEMA_PLACE1;
 pub const FOREST_INPUTS_MAX: usize = ffi::FOREST_INPUTS_MAX;
 /// Most outputs (metrics) of a file.
 pub const FOREST_OUTPUTS_MAX: usize = ffi::FOREST_OUTPUTS_MAX;
-const MAGIC: [u8; 8] = [0x89, b'L', b'N', b'T', b'\r', b'\n', 0x1a, b'\n'];
-const VERSION: u16 = 2;
 const LEAF: u8 = 0xff;
 const OUTPUT_BYTES: usize = ffi::FOREST_NAME + 8;
 
@@ -117,12 +115,8 @@ impl Forest {
         }
         let trees: Vec<&RegressionTree> = outputs.iter().flat_map(|output| &output.trees).collect();
         let nodes: usize = trees.iter().map(|tree| tree.node_count()).sum();
-        let mut file = Vec::new();
-        file.extend(MAGIC);
-        for number in [VERSION, ffi::KIND_FOREST, schema, inputs] {
-            file.extend(number.to_le_bytes());
-        }
-        for number in [0, outputs.len(), trees.len(), nodes] {
+        let mut file = envelope::begin(ffi::KIND_FOREST, schema, inputs);
+        for number in [outputs.len(), trees.len(), nodes] {
             let Ok(number) = u32::try_from(number) else { return refuse("it has more than 2^32 nodes".into()) };
             file.extend(number.to_le_bytes());
         }
@@ -145,10 +139,7 @@ impl Forest {
         trees.iter().for_each(|tree| file.extend(&tree.features));
         trees.iter().for_each(|tree| tree.thresholds.iter().for_each(|number| file.extend(number.to_le_bytes())));
         trees.iter().for_each(|tree| tree.values.iter().for_each(|number| file.extend(number.to_le_bytes())));
-        let Ok(size) = u32::try_from(file.len() + 4) else { return refuse("the file would exceed 4 GiB".into()) };
-        file[16..20].copy_from_slice(&size.to_le_bytes());
-        file.extend(crc32c(&file).to_le_bytes());
-        Forest::read(file).or_else(|error| refuse(error.to_string()))
+        Forest::read(envelope::seal(file)?).or_else(|error| refuse(error.to_string()))
     }
 
     /// Reads a file of kind 3. Errors give the kind and place of a fault.

@@ -2,7 +2,7 @@
 //! The model of one knob, and its file (`spec/model-file.md`, kind 2), which `core/knob.c` reads.
 
 use crate::normaliser::KNOB_INPUTS_MAX;
-use crate::{Activation, DecisionTree, Error, Moments, Normaliser, SmallNetwork, TreeNode, crc32c, ffi};
+use crate::{Activation, DecisionTree, Error, Moments, Normaliser, SmallNetwork, TreeNode, envelope, ffi};
 
 /// Schema of the features of a readahead tuner.
 pub const SCHEMA_READAHEAD1: u16 = 3;
@@ -10,8 +10,6 @@ pub const SCHEMA_READAHEAD1: u16 = 3;
 pub const SCHEMA_NFS1: u16 = 4;
 /// First of the schemas that callers define.
 pub const SCHEMA_PRIVATE: u16 = ffi::SCHEMA_PRIVATE;
-const MAGIC: [u8; 8] = [0x89, b'L', b'N', b'T', b'\r', b'\n', 0x1a, b'\n'];
-const VERSION: u16 = 2;
 
 /// Unit of a knob's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,14 +84,10 @@ impl Knob {
         }
         let layers = self.network.as_ref().map(SmallNetwork::layers).unwrap_or_default();
         let nodes = self.tree.as_ref().map_or(&[][..], DecisionTree::nodes);
-        let mut file = Vec::new();
-        file.extend(MAGIC);
-        for number in [VERSION, ffi::KIND_KNOB, self.schema, inputs as u16] {
-            file.extend(number.to_le_bytes());
-        }
+        let mut file = envelope::begin(ffi::KIND_KNOB, self.schema, inputs as u16);
         let parts =
             u32::from(self.network.is_some()) * ffi::PART_NETWORK + u32::from(self.tree.is_some()) * ffi::PART_TREES;
-        for number in [0, layers.len() as u32, parts] {
+        for number in [layers.len() as u32, parts] {
             file.extend(number.to_le_bytes());
         }
         let unit = match self.unit {
@@ -130,9 +124,7 @@ impl Knob {
             file.extend(node.feature.to_le_bytes());
             file.extend(node.right.to_le_bytes());
         }
-        let size = (file.len() + 4) as u32;
-        file[16..20].copy_from_slice(&size.to_le_bytes());
-        file.extend(crc32c(&file).to_le_bytes());
+        let file = envelope::seal(file)?;
         // A model that the reader would refuse is not written: the reader checks schema, number of values and finite
         // weights.
         match Knob::from_bytes(&file) {

@@ -4,6 +4,7 @@
 //! All code that decides or learns is C (`core/`); this crate owns the memory and checks the shapes.
 
 mod decision;
+mod envelope;
 mod error;
 // The headers document these items.
 #[allow(missing_docs)]

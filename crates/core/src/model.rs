@@ -4,11 +4,8 @@
 
 use linnet_types::Thresholds;
 
-use crate::{DIGIT_MAX, DIGITS, Error, Layer, Network, Prediction, Predictions, Trees, ffi};
+use crate::{DIGIT_MAX, DIGITS, Error, Layer, Network, Prediction, Predictions, Trees, envelope, ffi};
 
-const MAGIC: [u8; 8] = [0x89, b'L', b'N', b'T', b'\r', b'\n', 0x1a, b'\n'];
-const VERSION: u16 = 2;
-const KIND_ADMISSION: u16 = 1;
 const SCHEMA_LINNOS31: u16 = 1;
 /// Units of a percentile in the file: 0.0001.
 const PERCENTILE_UNITS: f64 = 1e4;
@@ -66,13 +63,8 @@ impl Model {
         let trees_part = self.trees.map_or(0, |_| ffi::PART_TREES);
         let parts = network_part | trees_part | self.predictions.each().map(Prediction::part).sum::<u32>();
 
-        let mut file = Vec::new();
-        file.extend(MAGIC);
         let (schema, input_max) = network.map_or((0, 0), |_| (SCHEMA_LINNOS31, u16::from(DIGIT_MAX)));
-        for number in [VERSION, KIND_ADMISSION, schema, input_max] {
-            file.extend(number.to_le_bytes());
-        }
-        file.extend([0; 4]); // Placeholder for the size.
+        let mut file = envelope::begin(ffi::KIND_ADMISSION, schema, input_max);
         file.extend((layers.len() as u32).to_le_bytes());
         let p = &self.thresholds;
         for number in [p.inflection_ns, p.latency_ns_p95, p.latency_ns_p99, p.hedge_ns] {
@@ -88,11 +80,7 @@ impl Model {
             trees.write(&mut file);
         }
         self.predictions.each().for_each(|prediction| prediction.write(&mut file));
-        // Eight layers of 4096 x 4096 x 8 bytes are 2^30 and a little: the size fits.
-        let size = (file.len() + 4) as u32;
-        file[16..20].copy_from_slice(&size.to_le_bytes());
-        file.extend(crc32c(&file).to_le_bytes());
-        Ok(file)
+        envelope::seal(file)
     }
 
     /// Reads a model file of this version or an earlier one. Errors give the kind and place of a fault.

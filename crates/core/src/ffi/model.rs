@@ -5,6 +5,8 @@ use std::ffi::c_void;
 
 use crate::{Latencies, Tracker, Trees};
 
+pub const MODEL_VERSION: u16 = 2;
+pub const KIND_ADMISSION: u16 = 1;
 pub const PART_NETWORK: u32 = 1;
 pub const PART_TREES: u32 = 2;
 pub const PART_LATENCIES: u32 = 4;
