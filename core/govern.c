@@ -16,9 +16,6 @@
 #define WINDOW_MAX (4 * SECOND) /* how long an uncertain window may grow */
 #define FLOOR_PPM 600000        /* verdicts below are not acted on */
 #define CERTAIN_PPM 850000      /* from here on at once; between, the next window must agree */
-#define ADDED_MIN 32            /* fewer pages read in a window are not worth a change */
-#define HOLD (30 * SECOND)
-#define HOLD_MAX (480 * SECOND)
 #define FLAP (4 * SECOND)       /* two opposite changes within this time are a mixture, not a new phase */
 
 void linnet_governor_init(struct linnet_governor *governor, uint64_t now_ns, uint32_t kib)
@@ -26,7 +23,7 @@ void linnet_governor_init(struct linnet_governor *governor, uint64_t now_ns, uin
 	linnet_zero(governor, sizeof(*governor));
 	governor->began_ns = now_ns;
 	governor->hold_until_ns = now_ns;
-	governor->hold_ns = HOLD;
+	governor->hold_ns = LINNET_HOLD_NS;
 	governor->original_kib = governor->current_kib = governor->previous_kib = kib;
 	governor->reading = LINNET_READINGS;
 	governor->jump_pages_q16 = LINNET_JUMP_PAGES << 16;
@@ -57,7 +54,7 @@ static uint64_t since(uint64_t then, uint64_t now)
 	return now > then ? now - then : 0;
 }
 
-/* After a change: does it cost a quarter more than before? */
+/* After a change: does it cost more than it may? */
 static int judge(struct linnet_governor *governor, uint64_t now_ns, const struct linnet_pattern *pattern,
 		 const struct linnet_readahead_verdict *verdict, struct linnet_proposal *proposal)
 {
@@ -67,7 +64,7 @@ static int judge(struct linnet_governor *governor, uint64_t now_ns, const struct
 	if (!governor->has_cost || !governor->has_changed || since(governor->changed_at_ns, now_ns) < LINNET_WINDOW_NS)
 		return 0;
 	governor->has_cost = 0;
-	if (governor->cost_reading != verdict->reading || after <= before + before / 4)
+	if (governor->cost_reading != verdict->reading || after <= before + before / LINNET_COST_PART)
 		return 0;
 	proposal->change = LINNET_CHANGE_ROLLBACK;
 	proposal->to_kib = governor->previous_kib;
@@ -76,7 +73,7 @@ static int judge(struct linnet_governor *governor, uint64_t now_ns, const struct
 	proposal->cost_after_q16 = after;
 	proposal->hold_ns = governor->hold_ns;
 	governor->hold_until_ns = now_ns + governor->hold_ns;
-	governor->hold_ns = 2 * governor->hold_ns < HOLD_MAX ? 2 * governor->hold_ns : HOLD_MAX;
+	governor->hold_ns = 2 * governor->hold_ns < LINNET_HOLD_NS_MAX ? 2 * governor->hold_ns : LINNET_HOLD_NS_MAX;
 	return 1;
 }
 
@@ -91,7 +88,7 @@ static void propose(struct linnet_governor *governor, uint64_t now_ns, const str
 	if (to == 0)
 		to = governor->original_kib > LINNET_READAHEAD_DEFAULT_KIB ? governor->original_kib :
 									      LINNET_READAHEAD_DEFAULT_KIB;
-	if (to == governor->current_kib || pattern->added < ADDED_MIN || now_ns < governor->hold_until_ns) {
+	if (to == governor->current_kib || pattern->added < LINNET_ADDED_MIN || now_ns < governor->hold_until_ns) {
 		governor->has_pending = 0;
 		return;
 	}

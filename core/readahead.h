@@ -106,7 +106,11 @@ void linnet_model_verdict(const struct linnet_rule *rule, const struct linnet_pa
 
 /* ---- changes of one file's value (govern.c) ---- */
 
-#define LINNET_WINDOW_NS 1000000000ull /* length of a window */
+#define LINNET_WINDOW_NS 1000000000ull     /* length of a window */
+#define LINNET_ADDED_MIN 32                /* fewer pages read in a window are not worth a change */
+#define LINNET_COST_PART 4                 /* a change that costs one part in so many more is taken back */
+#define LINNET_HOLD_NS 30000000000ull      /* for so long a file is left alone then; twice as long each time */
+#define LINNET_HOLD_NS_MAX 480000000000ull /* and no longer */
 
 enum linnet_change {
 	LINNET_CHANGE_NONE,

@@ -48,8 +48,8 @@ pub use network::{DIGIT_MAX, LAYERS_MAX, Layer, Network, SIZE_MAX, Width};
 pub use normaliser::{KNOB_INPUTS_MAX, Moments, Normaliser, Z_MAX};
 pub use predictions::*;
 pub use readahead::{
-    DISTANCES, READ_NUMBERS, READAHEAD_INPUTS, ReadCounts, ReadGovernor, ReadPattern, ReadProposal, ReadRule,
-    ReadVerdict, Reading, SIZES, certainty_ppm,
+    DISTANCES, READ_NUMBERS, READAHEAD_DEFAULT_KIB, READAHEAD_INPUTS, ReadCounts, ReadGovernor, ReadPattern,
+    ReadProposal, ReadRule, ReadVerdict, Reading, SIZES, certainty_ppm,
 };
 pub use replica::{Flight, Replica};
 pub use ring::{Consumer, Producer, Sampler, ring};

@@ -6,6 +6,8 @@ use crate::ffi;
 
 /// Inputs of a model of schema `readahead-1`.
 pub const READAHEAD_INPUTS: usize = ffi::READAHEAD_INPUTS;
+/// The kernel's default readahead, which suits scans, in KiB.
+pub const READAHEAD_DEFAULT_KIB: u32 = ffi::READAHEAD_DEFAULT_KIB;
 /// Buckets of log2 of the distance between demands.
 pub const DISTANCES: usize = ffi::DISTANCES;
 /// Buckets of log2 of a read's pages.
@@ -265,6 +267,19 @@ pub struct ReadProposal {
 pub struct ReadGovernor(ffi::Governor);
 
 impl ReadGovernor {
+    /// Length of a window, in nanoseconds.
+    pub const WINDOW_NS: u64 = ffi::WINDOW_NS;
+    /// Fewer pages brought in a window are not worth a change.
+    pub const ADDED_MIN: u64 = ffi::ADDED_MIN;
+    /// What reading may cost after a change, as a multiple of what it cost before.
+    pub const COST_MAX: f64 = 1.0 + 1.0 / ffi::COST_PART as f64;
+    /// How long a file is left alone after a change that was for the worse, in nanoseconds; twice as long each time.
+    pub const HOLD_NS: u64 = ffi::HOLD_NS;
+    /// And no longer.
+    pub const HOLD_NS_MAX: u64 = ffi::HOLD_NS_MAX;
+    /// What bringing something from elsewhere costs on a disk beside its pages, in pages: latency against throughput.
+    pub const JUMP_PAGES: u32 = ffi::JUMP_PAGES;
+
     /// A file that has `kib` when it is first seen.
     pub fn new(now_ns: u64, kib: u32) -> ReadGovernor {
         let mut raw = ffi::Governor::default();

@@ -12,6 +12,8 @@
 
 use std::time::Duration;
 
+use linnet_core::ReadGovernor;
+
 use crate::feature::Features;
 use crate::govern::WINDOW;
 use crate::observe::Counts;
@@ -25,17 +27,13 @@ const SCAN_PAGES: u64 = 32;
 const SCAN_READAHEADS: u64 = 4;
 /// Looks in which a file jumped. In one, its header and its end may have been read before a scan.
 const LOOKS_MIN: u32 = 2;
-/// Fewer pages brought are not worth a change; `ADDED_MIN` of `core/govern.c`.
-const ADDED_MIN: u64 = 32;
 /// What a look counts for in gain and loss, after another one.
 const MEMORY: f64 = 0.75;
 /// Followers are judged after so many demands, and not before a window's length has passed.
 const JUDGED_MIN: u64 = 64;
-/// What a change may cost more; as in `core/govern.c`.
-const COST_MAX: f64 = 1.25;
-/// How long none follows after that was for the worse; twice as long each time, up to a limit. As in `core/govern.c`.
-const HOLD: Duration = Duration::from_secs(30);
-const HOLD_MAX: Duration = Duration::from_secs(480);
+/// How long none follows after that was for the worse; twice as long each time, up to a limit. As for a single file.
+const HOLD: Duration = Duration::from_nanos(ReadGovernor::HOLD_NS);
+const HOLD_MAX: Duration = Duration::from_nanos(ReadGovernor::HOLD_NS_MAX);
 
 /// Files that follow are to leave.
 #[derive(Debug, PartialEq, Eq)]
@@ -120,7 +118,7 @@ impl Follower {
         self.place == Place::Apart
             && !self.stays
             && self.looks >= LOOKS_MIN
-            && seen.added >= ADDED_MIN
+            && seen.added >= ReadGovernor::ADDED_MIN
             && decider.decide(&seen).is_some_and(|verdict| verdict.class == Class::Random)
     }
 }
@@ -245,7 +243,7 @@ impl Leader {
             return None;
         }
         let (before, after) = (cost(before, decider), cost(after, decider));
-        if after > COST_MAX * before {
+        if after > ReadGovernor::COST_MAX * before {
             let why = format!("cost rose from {before:.2} to {after:.2} pages for each demanded");
             return Some(Dismissal { why: self.dismiss(now, &why), trial: Some(number) });
         }

@@ -16,12 +16,11 @@ use crate::nfs::rpc::Rpcs;
 use crate::observe::Counts;
 use crate::rule::{Class, Decider, share_of};
 
-/// A window's length; `LINNET_WINDOW_NS` of `core/readahead.h`.
-pub const WINDOW: Duration = Duration::from_secs(1);
+/// A window's length.
+pub const WINDOW: Duration = Duration::from_nanos(ReadGovernor::WINDOW_NS);
 
-/// What bringing something from elsewhere costs on a disk beside its pages, in pages; `LINNET_JUMP_PAGES` of
-/// `core/readahead.h`.
-pub const JUMP_PAGES: f64 = 8.0;
+/// What bringing something from elsewhere costs on a disk beside its pages, in pages.
+pub const JUMP_PAGES: f64 = ReadGovernor::JUMP_PAGES as f64;
 
 /// A change that should be made.
 #[derive(Debug, Clone, PartialEq)]

@@ -14,7 +14,7 @@ use crate::openfile::FileId;
 /// Values that are set, in KiB.
 pub const LADDER_KIB: [u32; 9] = [8, 16, 32, 64, 128, 256, 512, 1024, 2048];
 /// The kernel's default, which suits scans.
-pub const DEFAULT_KIB: u32 = 128;
+pub const DEFAULT_KIB: u32 = linnet_core::READAHEAD_DEFAULT_KIB;
 
 /// How a file is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -115,6 +115,16 @@ pub trait Decider {
 pub struct Rule(ReadRule);
 
 impl Rule {
+    /// Up to so many pages between jumps reads are random.
+    pub(crate) fn random_pages(&self) -> f64 {
+        f64::from(self.0.random_pages)
+    }
+
+    /// From so many pages on they are in order.
+    pub(crate) fn sequential_pages(&self) -> f64 {
+        f64::from(self.0.sequential_pages)
+    }
+
     /// The value for random reads.
     pub fn random_kib(&self) -> u32 {
         self.0.random_kib

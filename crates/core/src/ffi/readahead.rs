@@ -2,6 +2,13 @@
 //! `core/readahead.h`: how a file is read, and the readahead that suits it.
 
 pub const READAHEAD_INPUTS: usize = 8;
+pub const READAHEAD_DEFAULT_KIB: u32 = 128;
+pub const WINDOW_NS: u64 = 1_000_000_000;
+pub const ADDED_MIN: u64 = 32;
+pub const COST_PART: u32 = 4;
+pub const HOLD_NS: u64 = 30_000_000_000;
+pub const HOLD_NS_MAX: u64 = 480_000_000_000;
+pub const JUMP_PAGES: u32 = 8;
 pub const DISTANCES: usize = 16;
 pub const SIZES: usize = 8;
 /// `LINNET_CHANGE_NONE`, of `enum linnet_change`.

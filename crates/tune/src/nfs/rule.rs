@@ -14,10 +14,6 @@ use crate::govern::JUMP_PAGES;
 use crate::nfs::path::{Path, level};
 use crate::rule::{Class, DEFAULT_KIB, Decider, FileReads, LADDER_KIB, Rule, Verdict, certainty, scattered};
 
-/// Up to so many pages between jumps reads are random; as in `core/verdict.c`.
-const RANDOM_PAGES: f64 = 6.0;
-/// From so many pages on they are in order; as there.
-const SEQUENTIAL_PAGES: f64 = 48.0;
 /// Largest value for files that nobody has seen: one of them may be read at random, and waits for all of it at each
 /// fault until it is set itself.
 const UNSEEN_MAX_KIB: u32 = 512;
@@ -63,9 +59,9 @@ impl Decider for NfsRule {
             return None;
         }
         let path = self.path.borrow();
-        let (class, kib, confidence) = if run_pages <= RANDOM_PAGES {
+        let (class, kib, confidence) = if run_pages <= self.rule.random_pages() {
             (Class::Random, self.rule.random_kib(), scattered(features))
-        } else if run_pages < SEQUENTIAL_PAGES {
+        } else if run_pages < self.rule.sequential_pages() {
             (Class::Runs, NfsRule::runs_kib(run_pages, path.product_kib()), scattered(features))
         } else {
             let class = if reverse_share > 0.5 { Class::Reverse } else { Class::Sequential };
