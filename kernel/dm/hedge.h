@@ -5,7 +5,6 @@
 
 #include <linux/mempool.h>
 
-#include "inflight.h"
 #include "linnet-dm.h"
 
 #define LINNET_HEDGE_KIB 64 /* of the largest read */
