@@ -16,15 +16,15 @@ use crate::errors;
 use crate::ssd::PyDevice;
 
 /// A modelled drive behind a server; flush and trim also reach the model.
-struct Modelled(Ssd);
+struct ServedDrive(Ssd);
 
-impl LatencyModel for Modelled {
+impl LatencyModel for ServedDrive {
     fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
         self.0.submit(now, request)
     }
 }
 
-impl Drive for Modelled {
+impl Drive for ServedDrive {
     fn flush(&mut self, now: Nanos) -> Nanos {
         self.0.flush(now)
     }
@@ -71,7 +71,7 @@ impl PyServer {
                 Some(folder) => Storage::File { path: folder.join(format!("{name}.img")), durable: false },
                 None => Storage::Memory,
             };
-            builder = builder.export(Export::new(name.clone(), size, Box::new(Modelled(drive))).storage(storage));
+            builder = builder.export(Export::new(name.clone(), size, Box::new(ServedDrive(drive))).storage(storage));
             names.push(name);
         }
         if let Some(path) = unix {
