@@ -3,7 +3,8 @@
 //!
 //! Features do not say how many reads they rest on: one read gives the same row as a thousand of its kind. So a
 //! verdict's confidence is the smaller of the model's own and of the certainty that the rule has at as many
-//! observations. Where the model's own is below the floor in its file, the rule answers.
+//! observations (`core/verdict.c`, for the kernel module too). Where the model's own is below the floor in its file, the
+//! rule answers.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use linnet_core::{Knob, SCHEMA_READAHEAD1, Unit};
 
 use crate::error::{Error, Result};
 use crate::feature::{Features, NAMES};
-use crate::rule::{Class, DEFAULT_KIB, Decider, LADDER_KIB, Rule, Verdict, certainty, scattered};
+use crate::rule::{Decider, LADDER_KIB, Rule, Verdict};
 
 /// Larger files are not models of readahead: the reader's bounds allow some hundred KiB.
 const BYTES_MAX: u64 = 1 << 20;
@@ -75,16 +76,6 @@ impl Model {
     pub fn knob(&self) -> &Knob {
         &self.knob
     }
-
-    /// What a value is for: those below the kernel's default are for reads with jumps.
-    fn class_of(&self, kib: u32, features: &Features) -> Class {
-        match kib {
-            _ if kib <= self.rule.random_kib() => Class::Random,
-            _ if kib < DEFAULT_KIB => Class::Runs,
-            _ if features.reverse_share > 0.5 => Class::Reverse,
-            _ => Class::Sequential,
-        }
-    }
 }
 
 impl Decider for Model {
@@ -107,11 +98,7 @@ impl Decider for Model {
         if sure < self.knob.confidence {
             return instead(format!("the model is unsure ({sure:.2} for {kib} KiB)"));
         }
-        let class = self.class_of(kib, features);
-        let seen = match class {
-            Class::Random | Class::Runs => scattered(features),
-            Class::Sequential | Class::Reverse => certainty(features.accesses),
-        };
+        let (class, confidence) = self.rule.of_model(features, kib, sure)?;
         let Features { run_pages, accesses, .. } = *features;
         let why = format!(
             "model, {sure:.2} sure: {}: {run_pages:.1} pages between jumps, {accesses} demands, {:.0} % of the pages \
@@ -119,7 +106,7 @@ impl Decider for Model {
             class.name(),
             100.0 * features.used_share,
         );
-        Some(Verdict { class, kib: Some(kib), confidence: sure.min(seen), why })
+        Some(Verdict { class, kib: Some(kib), confidence, why })
     }
 }
 
@@ -129,6 +116,7 @@ mod tests {
 
     use super::*;
     use crate::observe::Counts;
+    use crate::rule::Class;
 
     /// Kept as a file, so that a reader of today's files is held to them.
     const GOLDEN: &[u8] = include_bytes!("../tests/readahead-1.linnet");

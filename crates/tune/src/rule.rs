@@ -125,6 +125,12 @@ impl Rule {
         f64::from(self.0.sequential_pages)
     }
 
+    /// What a model's value is for, and how far the model is to be trusted, if it is so sure (0 to 1, in millionths).
+    pub(crate) fn of_model(&self, features: &Features, kib: u32, sure: f64) -> Option<(Class, f64)> {
+        let found = self.0.model_verdict(&features.pattern, kib, (1e6 * sure).round() as u32)?;
+        Some((Class::of(found.reading), share_of(found.confidence_ppm)))
+    }
+
     /// The value for random reads.
     pub fn random_kib(&self) -> u32 {
         self.0.random_kib
