@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The aggregate of profiles: its algebra, and the paper's formulas on numbers worked by hand."""
 
+import struct
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from linnet.place import profiles as engine
-from linnet.place.moments import aggregated, row, rows, to_features, to_moments
+from linnet.place.moments import RANDOM, RATE, UNALIGNED, aggregated, row, rows, to_features, to_moments
 from linnet.place.words import FEATURES, Profile
+
+VECTORS = Path(__file__).parents[2] / "spec/vectors/place/profiles/cases.txt"
 
 values = st.floats(min_value=0.0, max_value=1e6, allow_subnormal=False)
 
@@ -51,6 +56,35 @@ def test_aggregates_of_aggregates(a: Profile, b: Profile, c: Profile) -> None:
 @given(st.lists(profiles(), max_size=5))
 def test_the_engine_aggregates_alike(some: list[Profile]) -> None:
     assert close(aggregate(some), engine.aggregate(some))
+
+
+def test_the_golden_aggregates() -> None:
+    def numbers(words: list[str]) -> list[float]:
+        return [struct.unpack(">d", bytes.fromhex(word.zfill(16)))[0] for word in words]
+
+    known, aggregates = [], 0
+    for kind, *words in (line.split() for line in VECTORS.read_text().splitlines()):
+        if kind == "profile":
+            known.append(numbers(words[1:]))
+        elif kind == "aggregate":
+            equals = words.index("=")
+            members = np.array([known[int(word, 16)] for word in words[:equals]])
+            np.testing.assert_allclose(aggregated(members), numbers(words[equals + 1 :]), rtol=1e-12, atol=0)
+            # As planning has the neighbours of one: all, less this one.
+            rest = to_moments(members).sum(axis=0) - to_moments(members[0])
+            np.testing.assert_allclose(to_features(rest), aggregated(members[1:]), rtol=1e-6, atol=1e-3)
+            aggregates += 1
+    assert (len(known), aggregates) == (24, 5)
+
+
+def test_no_ratio_exceeds_one() -> None:
+    chance = np.random.default_rng(1)
+    features = np.zeros((200, 3, len(FEATURES)))
+    features[..., RATE] = chance.random((200, 3, 4)) * 1e5
+    features[..., np.concatenate([UNALIGNED, RANDOM])] = 1.0
+    moments = to_moments(features)
+    left = to_features(moments.sum(axis=1) - moments[:, 0])
+    assert left[..., UNALIGNED].max() == left[..., RANDOM].max() == 1.0
 
 
 def test_formulas() -> None:

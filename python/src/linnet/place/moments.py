@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Profiles in a form that adds: the aggregate of a set of tenants is the sum of their moments.
 
+Planning adds and takes away tenants, which `linnet_tenant::Independent`, with which tables are made, cannot; the golden
+vectors of spec/profile.md hold both to one part in 10^12.
+
 A feature that is a weighted mean is kept as the sum of weight times value, a standard deviation as a variance (the
 tenants' bursts are taken as independent), a rate or a depth as it is. The formulas are those of the gray-box paper,
 section 4.2, with equation 3 divided by the sum of rates: as printed it is not a mean. All arrays have the columns of
@@ -34,6 +37,7 @@ BANDWIDTH = _columns("bandwidth_mean")
 UNALIGNED = _columns("unaligned_ratio")
 STD = np.concatenate([_columns("rate_std"), _columns("bandwidth_std")])
 RANDOM = np.array([COLUMN["read_random_ratio"], COLUMN["write_random_ratio"]])
+_RATIOS = np.concatenate([UNALIGNED, RANDOM])
 _WEIGHTED = np.concatenate([SIZE, UNALIGNED])
 _WEIGHT = np.concatenate([RATE, RATE])
 assert len(PER_GROUP) == 6  # a new feature of a group needs a rule here
@@ -59,13 +63,14 @@ def to_moments(features: Floats) -> Floats:
 
 
 def to_features(moments: Floats) -> Floats:
-    """Moments, [..., 27], as features. What rounding leaves below zero becomes zero; a mean over no I/O is zero."""
+    """Moments, [..., 27], as features. None is below 0 and no ratio above 1 by rounding; a mean over no I/O is 0."""
     out = np.maximum(moments, 0.0)
     weights = out[..., _WEIGHT]
     rates = _operation_rates(out)
     out[..., _WEIGHTED] = np.divide(out[..., _WEIGHTED], weights, out=np.zeros_like(weights), where=weights > 0)
     out[..., STD] = np.sqrt(out[..., STD])
     out[..., RANDOM] = np.divide(out[..., RANDOM], rates, out=np.zeros_like(rates), where=rates > 0)
+    out[..., _RATIOS] = np.minimum(out[..., _RATIOS], 1.0)
     return out
 
 
