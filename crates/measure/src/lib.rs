@@ -2,7 +2,8 @@
 //! Exact quantiles, histograms, classification scores: this crate computes every figure that the project reports.
 //!
 //! There is one definition of a quantile, the nearest rank ([`rank`]), so every reported latency is one that was
-//! observed.
+//! observed. Only what estimates and reports no latency interpolates, with NumPy: intervals of resampled means, errors of
+//! models, medians of repetitions, and the quantiles that a fit to a shared drive compares with recorded ones.
 
 mod auc;
 mod cdf;

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from linnet import _moved
-from linnet._native import Array, Error, Trace, presets
+from linnet._native import Array, Error, Trace, presets, quantiles_ns
 from linnet.dm.table import HEDGE_KIB_MAX
 from linnet.experiment import LEARNED, ORACLE, Experiment, Outcome, Setup, borrowings, overview, spread
 from linnet.progress import Progress
@@ -167,7 +167,7 @@ def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | N
     """
     real = [t.read_latencies() for t in traces if t.has_latency]
     known = np.concatenate(real) if real and sum(map(len, real)) else None
-    points = [50, 75, 90, 95, 99]
+    points = [0.50, 0.75, 0.90, 0.95, 0.99]
     distance: dict[str, float] = {}
     for name in (*FITTED, *(name for name in presets() if name not in FITTED)):
         streams = spread(traces, setup.replicas)
@@ -181,7 +181,7 @@ def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | N
                 "was fitted to a recorded drive" if name in FITTED else "is a guess; the fitted ones are too slow here"
             )
             return name, None, f"the traces have no latencies, so preset {name} is assumed, which {why}: try --preset"
-        modelled, target = np.percentile(run.latency_ns(), points), np.percentile(known, points)
+        modelled, target = (quantiles_ns(latencies, points) for latencies in (run.latency_ns(), known))
         distance[name] = float(np.exp(np.mean(np.abs(np.log(np.maximum(modelled, 1) / np.maximum(target, 1))))))
     if not distance:
         return "enterprise-wide", None, "every preset is too slow for these traces: enterprise-wide is a guess"

@@ -176,6 +176,7 @@ def run_cells(params: Parameters, cells: Sequence[Cell], seed: int, seconds: tup
     for one in cells:
         warm, span = (part * min(1.0, FULL_LOAD / one.load) for part in seconds)
         threads = drive.tenants(one.threads(), warm, span, seed)
+        # Interpolated, for the descent: what a small step changes is less than the distance of two reads.
         read, write = (
             dict(zip(QUANTILES, (np.quantile(list(values) or [np.nan], list(QUANTILES.values())) / 1e3), strict=True))
             for values in threads[0]

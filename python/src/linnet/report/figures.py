@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from linnet._native import quantiles_ns
 from linnet.extras import require
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def tail(section: Section) -> str:
     points = 1 - np.logspace(np.log10(0.2), np.log10(max(1e-4, 1 / max(reads, 10))), 160)
     for policy, values in section.latency_ns.items():
         if len(values):
-            axes.plot(points, _quantiles(values, points) / 1000, label=policy, **style(policy))
+            axes.plot(points, _quantiles_us(values, points), label=policy, **style(policy))
     tail_axis(axes, reads)
     axes.set_yscale("log")
     axes.set_ylabel("read latency, µs")
@@ -146,19 +146,17 @@ def _distribution(axes: Axes, values: NDArray[np.uint64], point: dict[str, Any])
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     shares = np.linspace(0.5, 0.9999, 400)
-    axes.plot(_quantiles(values, shares) / 1000, shares, color="#4d4d4d", linewidth=1.4)
+    axes.plot(_quantiles_us(values, shares), shares, color="#4d4d4d", linewidth=1.4)
     axes.axvline(point["latency_us"], color="#d62728", linestyle="--", linewidth=0.9)
     axes.axhline(point["percentile"] / 100, color="#d62728", linestyle="--", linewidth=0.9)
     axes.set_xscale("log")
     # Within a decade or so its own labels are too few, and those between decades are too long.
-    least, most = _quantiles(values, [0.5, 0.9999])
+    least, most = quantiles_ns(values, [0.5, 0.9999])
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if most < 30 * least else (1,)))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.12g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("read latency, µs")
 
 
-def _quantiles(values: NDArray[np.uint64], shares: NDArray[np.float64] | Sequence[float]) -> NDArray[np.float64]:
-    """Nearest-rank quantiles of sorted values."""
-    ranks = np.ceil(np.asarray(shares) * len(values)).astype(int) - 1
-    return np.asarray(values[np.clip(ranks, 0, len(values) - 1)], dtype=float)
+def _quantiles_us(values_ns: NDArray[np.uint64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.array(quantiles_ns(values_ns, shares.tolist())) / 1000
