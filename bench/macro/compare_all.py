@@ -20,8 +20,8 @@ from typing import Any
 
 from linnet import _native
 from linnet._native import Trace
-from linnet.cli.compare import share_of_gain
-from linnet.experiment import Experiment, Setup, periods
+from linnet.cli.output import percent
+from linnet.experiment import Experiment, Setup, periods, share_of_gain
 from recordings import add_traces
 
 IOS = 300_000
@@ -95,7 +95,7 @@ def tables(rows: list[dict[str, Any]], models: dict[str, list[dict[str, Any]]]) 
         yield "|---|---|---|---|---|---|---|---|---|---|"
         for r in group:
             cells = [f"{r[c]:,.0f}" for c in COLUMNS]
-            gain = share_of_gain(base["mean_us"], r["mean_us"], limit["mean_us"])
+            gain = percent(share_of_gain(base["mean_us"], r["mean_us"], limit["mean_us"]), 0)
             errors = [f"{100 * r[k]:.2f} %" for k in SHARES]
             yield (f"| {r['policy']} | " + " | ".join([*cells, gain, *errors]) + " |")
         yield ""

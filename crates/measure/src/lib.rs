@@ -8,7 +8,6 @@
 mod auc;
 mod cdf;
 mod confusion;
-mod gap;
 mod histogram;
 mod interval;
 mod quantile;
@@ -16,7 +15,6 @@ mod quantile;
 pub use auc::{roc_auc, roc_auc_integers};
 pub use cdf::{TailPoint, nines, tail_cdf};
 pub use confusion::Confusion;
-pub use gap::share_of_gap;
 pub use histogram::{Bucket, Histogram};
 pub use interval::{Z_95, wilson};
 pub use quantile::{Summary, quantile, quantile_unsorted, rank};

@@ -27,6 +27,8 @@ LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "trees-only", "linnet-
 """Policies that ask a model."""
 ORACLE = "oracle"
 """The policy that needs drives with foresight: it asks for answers in advance."""
+LEAST_GAIN = 0.005
+"""If the oracle gains less than this share of the baseline's figure, nothing is said of the possible gain."""
 DEPLOYED = frozenset(
     {
         "power-of-two",
@@ -302,6 +304,16 @@ def rate(run: _native.Run) -> float:
     """Requests a second in the measured part of a run."""
     counters, (begin_ns, end_ns) = run.counters(), run.measured_ns
     return 1e9 * ((counters["reads"] or 0) + (counters["writes"] or 0)) / max(end_ns - begin_ns, 1)
+
+
+def share_of_gain(base: float | None, own: float, limit: float | None) -> float | None:
+    """The gain over the baseline's figure, divided by the oracle's gain; ``None`` where that is unknown or too small.
+
+    0 at the baseline, 1 at the oracle, negative if worse than the baseline, above 1 if better than the (greedy) oracle.
+    """
+    if base is None or limit is None or base - limit <= LEAST_GAIN * base:
+        return None
+    return (base - own) / (base - limit)
 
 
 def borrowed(fitted: Fitted, device: int) -> Fitted:

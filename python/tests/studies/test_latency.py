@@ -7,7 +7,8 @@ import json
 
 import pytest
 from linnet.cli import app
-from linnet.studies.latency import figures, summary, way, with_ways
+from linnet.experiment import share_of_gain
+from linnet.studies.latency import figures, summary, with_ways
 from typer.testing import CliRunner
 
 
@@ -17,9 +18,10 @@ def row(policy: str, trace: str, us: float) -> dict[str, object]:
 
 
 def test_the_way_is_from_baseline_to_oracle_and_none_without_one():
-    assert way(10.0, 4.0, 2.0) == 0.75
-    assert way(10.0, 12.0, 2.0) == -0.25
-    assert way(10.0, 9.99, 9.96) is None
+    assert share_of_gain(10.0, 4.0, 2.0) == 0.75
+    assert share_of_gain(10.0, 12.0, 2.0) == -0.25
+    assert share_of_gain(10.0, 9.99, 9.96) is None
+    assert share_of_gain(0.0, 0.0, 0.0) is None and share_of_gain(10.0, 4.0, None) is None
     rows = with_ways([row("baseline", "a", 10.0), row("linnet-best", "a", 4.0), row("oracle", "a", 2.0)])
     assert [r["way_mean"] for r in rows] == [0.0, 0.75, 1.0]
     alone = [row("linnet-best", "a", 4.0)]

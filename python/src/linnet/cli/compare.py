@@ -38,7 +38,7 @@ from linnet.cli.options import (
     parse_policies,
 )
 from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
-from linnet.experiment import Experiment, Outcome, Setup, borrowings, own_models, periods
+from linnet.experiment import Experiment, Outcome, Setup, borrowings, own_models, periods, share_of_gain
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.learning import FitSettings
@@ -187,7 +187,7 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
             [
                 r["policy"],
                 *(float(r[k]) for k in ("mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "p9999_us")),
-                share_of_gain(base, r["mean_us"], limit),
+                percent(share_of_gain(base, r["mean_us"], limit), 0),
                 percent(r["extra_io_share"]),
                 percent(r["revokes"] / max(1, r["reads"])),
                 percent(r["false_submit"], 2),
@@ -216,13 +216,6 @@ def show_collection(rows: Sequence[dict[str, Any]]) -> None:
         f"{spans['gc_runs']}, pages read for it {spans['gc_reads']}, reads behind it {spans['reads_behind_gc']}",
         markup=True,
     )
-
-
-def share_of_gain(base: float | None, value: float, limit: float | None) -> str:
-    """What a policy's mean gains over the baseline's, as a share of what the oracle gains."""
-    if base is None or limit is None or base - limit < 0.005 * base:
-        return "-"
-    return f"{100 * (base - value) / (base - limit):.0f} %"
 
 
 def whatif_command(

@@ -15,19 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet._native import Trace, counterfactual, quantiles_ns
-from linnet.experiment import Experiment
+from linnet.experiment import Experiment, share_of_gain
 from linnet.extras import require
 
 FIGURES = ("mean_us", "p99_us", "p999_us")
-LEAST_WAY = 0.005
-"""If the oracle gains less than this share of the baseline's figure, no share of the gain is reported."""
 ROWS = 8_000
 """Reads, evenly over the training part, that the limit's trees learn from."""
-
-
-def way(base: float, own: float, limit: float) -> float | None:
-    """Share of the possible gain: ours divided by the oracle's; ``None`` where the oracle gains next to nothing."""
-    return (base - own) / (base - limit) if base - limit > LEAST_WAY * base else None
 
 
 def with_ways(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -37,7 +30,7 @@ def with_ways(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     if base is None or limit is None:
         return list(rows)
     name = {figure: "way_" + figure.removesuffix("_us") for figure in FIGURES}
-    return [row | {name[f]: way(base[f], row[f], limit[f]) for f in FIGURES} for row in rows]
+    return [row | {name[f]: share_of_gain(base[f], row[f], limit[f]) for f in FIGURES} for row in rows]
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -57,7 +50,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 for name in (policy, "oracle")
             )
             short = figure.removesuffix("_us")
-            line |= {short: own, "way_" + short: way(1.0, own, best)}
+            line |= {short: own, "way_" + short: share_of_gain(1.0, own, best)}
         line["extra_io_share"] = max(cell[policy]["extra_io_share"] for cell in whole)
         lines.append(line)
     return lines
@@ -102,5 +95,5 @@ def limit(experiment: Experiment, policy: str = "linnet-best", seed: int = 0) ->
     found: dict[str, float | None] = {}
     for prefix, choice in (("limit", expected.argmin(axis=1)), ("step", chosen)):
         own = figures(took[every, choice])
-        found |= {f"{prefix}_{name}": way(base[name], own[name], best[name]) for name in base}
+        found |= {f"{prefix}_{name}": share_of_gain(base[name], own[name], best[name]) for name in base}
     return found

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet._native import policies
-from linnet.experiment import LEARNED, ORACLE, Experiment
+from linnet.experiment import LEARNED, ORACLE, Experiment, share_of_gain
 from linnet.studies.kept import NUMBER, Kinds
-from linnet.studies.latency import way
 
 METRICS = ("mean_us", "p99_us", "p999_us")
 OURS = "linnet-best"
@@ -90,7 +89,7 @@ def cell_rows(experiment: Experiment, writes: str) -> list[dict[str, Any]]:
                 "learned_us": own_us,
                 "oracle_us": oracle_us,
                 "ratio": own_us / rule_us if rule_us else 1.0,
-                "way": way(rule_us, own_us, oracle_us) if oracle_us is not None else None,
+                "way": share_of_gain(rule_us, own_us, oracle_us),
                 "ewma_hedged_us": by["ewma-hedged"][metric],
                 "trees_only_us": by["trees-only"][metric],
                 "extra_io_share": by[OURS]["extra_io_share"],
