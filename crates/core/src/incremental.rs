@@ -27,10 +27,10 @@ pub enum Precompute {
 /// Shared by all incremental networks of one network.
 pub(crate) struct Tables {
     core: ffi::Tables,
-    memory: Memory,
+    _memory: Memory,
 }
 
-// SAFETY: nothing changes after construction; the pointers lead into `memory`, statics, and the network that owns this.
+// SAFETY: nothing changes after construction; the pointers lead into `_memory`, statics, and the network that owns this.
 unsafe impl Send for Tables {}
 // SAFETY: as for Send.
 unsafe impl Sync for Tables {}
@@ -47,12 +47,8 @@ impl Tables {
             if ffi::linnet_tables_place(&mut core, memory.as_mut_ptr(), memory.size()) < 0 {
                 return Err(Error::Shape("the core refuses its tables".into()));
             }
-            Ok(Tables { core, memory })
+            Ok(Tables { core, _memory: memory })
         }
-    }
-
-    pub fn size_bytes(&self) -> usize {
-        size_of::<ffi::Tables>() + self.memory.size()
     }
 }
 

@@ -197,11 +197,6 @@ impl Network {
         self.0.core.memory_size
     }
 
-    /// Bytes of the tables that its incremental networks share.
-    pub fn tables_bytes(&self) -> usize {
-        self.tables().map_or(0, Tables::size_bytes)
-    }
-
     pub(crate) fn core(&self) -> &ffi::Network {
         &self.0.core
     }

@@ -122,15 +122,6 @@ pub struct Inflection {
     pub boost: Vec<BoostPoint>,
 }
 
-impl Inflection {
-    /// True if the best threshold is the lowest or the highest that was tried: a threshold outside the window might
-    /// save more. Usual for distributions without a knee.
-    pub fn on_edge(&self) -> bool {
-        let ends = [self.boost.first(), self.boost.last()];
-        ends.into_iter().flatten().any(|end| end.percentile == self.percentile)
-    }
-}
-
 /// Finds the inflection point of `latencies[device]`, the read latencies of one device in any order; the other elements
 /// are those of its peers. With one element, all replicas draw from it.
 ///

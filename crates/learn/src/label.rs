@@ -31,19 +31,6 @@ pub fn label(devices: &[&[IoRecord]], train_share: f64, options: &InflectionOpti
     label_parts(split_all(devices, train_share)?, options)
 }
 
-/// Labels two periods of each device: one for training, and another, earlier or later, for testing. The inflection
-/// points do not depend on `test`.
-///
-/// # Errors
-/// Those of [`label`]; [`Error::Setting`] if the two lists differ in length.
-pub fn label_periods(
-    train: &[&[IoRecord]],
-    test: &[&[IoRecord]],
-    options: &InflectionOptions,
-) -> Result<Vec<Labelled>, Error> {
-    label_parts(rows_of_periods(train, test)?, options)
-}
-
 /// The devices of which a period has no read that can become a row, so that no model can be fitted to them and tested.
 pub fn without_rows(train: &[&[IoRecord]], test: &[&[IoRecord]]) -> Vec<usize> {
     let has = |records| rows_of(records, "").is_ok();

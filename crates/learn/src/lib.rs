@@ -64,7 +64,7 @@ pub use error::{Error, require};
 pub use evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, figures, quantisation_loss};
 pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point, inflection_points, slope_one};
 pub use inflight_set::InflightSet;
-pub use label::{Labelled, label, label_periods, training_latencies, without_rows};
+pub use label::{Labelled, label, training_latencies, without_rows};
 pub use network::{FitOptions, Fitted, fit_network};
 pub use pipeline::{Devices, Evaluated, LearnOptions, Learned, Progress, SlowAbove, Stage, fit, fit_periods};
 pub use pool::on_pool;

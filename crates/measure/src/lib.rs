@@ -6,14 +6,12 @@
 //! models, medians of repetitions, and the quantiles that a fit to a shared drive compares with recorded ones.
 
 mod auc;
-mod cdf;
 mod confusion;
 mod histogram;
 mod interval;
 mod quantile;
 
 pub use auc::{roc_auc, roc_auc_integers};
-pub use cdf::{TailPoint, nines, tail_cdf};
 pub use confusion::Confusion;
 pub use histogram::{Bucket, Histogram};
 pub use interval::{Z_95, wilson};

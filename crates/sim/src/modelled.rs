@@ -22,11 +22,6 @@ impl<M> Modelled<M> {
     pub fn model(&self) -> &M {
         &self.model
     }
-
-    /// The model, mutable.
-    pub fn model_mut(&mut self) -> &mut M {
-        &mut self.model
-    }
 }
 
 impl<M: LatencyModel> Device for Modelled<M> {

@@ -5,15 +5,14 @@
 //! Every aggregate keeps three laws: the order of the members does not matter, to the bit; the aggregate of one member
 //! has its features; and aggregates of aggregates are those of all members, up to rounding.
 
+use linnet_types::Op;
+
 use crate::error::Error;
 use crate::history::History;
 use crate::profile::{DEPTH, DepthFrom, GROUPS, Group, Profile, RANDOM};
 
 /// A way to make one profile of several.
 pub trait Aggregate {
-    /// Its name in options and tables.
-    fn name(&self) -> &'static str;
-
     /// The profile of all members together; of none, that of a workload without I/Os.
     ///
     /// # Errors
@@ -31,10 +30,6 @@ pub struct Independent;
 pub struct Correlated;
 
 impl Aggregate for Independent {
-    fn name(&self) -> &'static str {
-        "independent"
-    }
-
     fn of(&self, members: &[&Profile]) -> Result<Profile, Error> {
         if let [only] = members {
             return Ok((*only).clone());
@@ -66,20 +61,16 @@ impl Aggregate for Independent {
             );
         }
         whole.features[DEPTH] = ordered_sum(members.iter().map(|member| member.depth()));
-        for op in 0..2 {
-            let rate = |member: &&Profile| member.group(2 * op).rate_mean + member.group(2 * op + 1).rate_mean;
-            let random = ordered_sum(members.iter().map(|member| member.features[RANDOM + op] * rate(member)));
-            whole.features[RANDOM + op] = quotient(random, ordered_sum(members.iter().map(rate))).min(1.0);
+        for op in [Op::Read, Op::Write] {
+            let random = ordered_sum(members.iter().map(|member| member.random_ratio(op) * member.rate(op)));
+            let rate = ordered_sum(members.iter().map(|member| member.rate(op)));
+            whole.features[RANDOM + op as usize] = quotient(random, rate).min(1.0);
         }
         Ok(whole)
     }
 }
 
 impl Aggregate for Correlated {
-    fn name(&self) -> &'static str {
-        "correlated"
-    }
-
     fn of(&self, members: &[&Profile]) -> Result<Profile, Error> {
         if let [_] | [] = members {
             return Independent.of(members);

@@ -57,28 +57,6 @@ pub trait Device {
     }
 }
 
-impl<D: Device + ?Sized> Device for Box<D> {
-    fn submit(&mut self, now: Nanos, token: u64, request: &Request) {
-        (**self).submit(now, token, request);
-    }
-
-    fn next_due(&mut self) -> Option<Nanos> {
-        (**self).next_due()
-    }
-
-    fn poll(&mut self, now: Nanos, out: &mut Vec<Ended>) {
-        (**self).poll(now, out);
-    }
-
-    fn cancel(&mut self, now: Nanos, token: u64) {
-        (**self).cancel(now, token);
-    }
-
-    fn foresight(&self) -> Option<&dyn Foresight> {
-        (**self).foresight()
-    }
-}
-
 /// How and when a request will end, if that is known in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -113,16 +91,6 @@ pub trait LatencyModel {
     /// The model's foresight, if it has any.
     fn foresight(&self) -> Option<&dyn Foresight> {
         None
-    }
-}
-
-impl<M: LatencyModel + ?Sized> LatencyModel for Box<M> {
-    fn submit(&mut self, now: Nanos, request: &Request) -> Outcome {
-        (**self).submit(now, request)
-    }
-
-    fn foresight(&self) -> Option<&dyn Foresight> {
-        (**self).foresight()
     }
 }
 

@@ -53,11 +53,6 @@ pub struct Row {
 }
 
 impl Row {
-    /// True where the operator should do something.
-    pub fn is_finding(&self) -> bool {
-        self.verdict != "ok"
-    }
-
     /// As `linnet tune doctor --json` prints it.
     pub fn to_json(&self) -> Value {
         json!({"target": self.target, "kind": self.kind, "value_kib": self.value_kib, "source": self.source,
