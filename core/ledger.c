@@ -252,10 +252,12 @@ void linnet_ledger_report(struct linnet_ledger *ledger, uint32_t leg, const stru
 	/* The write may have ended meanwhile, and another begun with the same memory: its serial differs. */
 	struct linnet_write *write = serial ? find(ledger, extent) : NULL;
 
-	if (failed)
-		return linnet_ledger_doubt(ledger, leg, LINNET_DOUBT_ERROR);
-	if (!write || write->serial != serial)
-		return doubt_all(ledger);
-	ledger->legs[leg].identified++;
-	write->sectors[leg] += (uint32_t)(extent->end - extent->start);
+	if (failed) {
+		linnet_ledger_doubt(ledger, leg, LINNET_DOUBT_ERROR);
+	} else if (!write || write->serial != serial) {
+		doubt_all(ledger);
+	} else {
+		ledger->legs[leg].identified++;
+		write->sectors[leg] += (uint32_t)(extent->end - extent->start);
+	}
 }
