@@ -217,7 +217,10 @@ void linnet_incremental_tracker(const struct linnet_incremental *net, struct lin
 /* The score that linnet_network_score gives these features. LINNET_E_SHAPE without a network. */
 int linnet_incremental_score(const struct linnet_incremental *net, uint32_t snapshot, void *scratch, int64_t *score);
 
-/* 1 to revoke, 0 to submit: whether that score is above zero. Cached until the next read completes. */
+/*
+ * 1 to revoke, 0 to submit: whether that score is above zero. Cached until the next read completes. LINNET_E_SHAPE without
+ * a network.
+ */
 int linnet_incremental_decide(struct linnet_incremental *net, uint32_t snapshot, void *scratch);
 
 /* ---- trees on the features of linnet-1 or linnet-2 (trees.c) ---- */
