@@ -5,6 +5,7 @@
 
 #include "train.h"
 
+#define LINNET_FLOAT_MAX 0x1.fffffep127f /* the largest finite float */
 #define LINNET_LANES 16 /* floats of a row are padded to this; sums across a row are kept in this many lanes */
 
 /*
@@ -26,6 +27,16 @@ struct linnet_float_loops {
 };
 
 extern const struct linnet_float_loops linnet_loops_portable;
+
+/* Whether all of x are within `most` of 0: NaN and infinities are not. */
+static inline int linnet_float_within(const float *x, size_t n, float most)
+{
+	int good = 1;
+
+	for (size_t i = 0; i < n; i++)
+		good &= x[i] >= -most && x[i] <= most;
+	return good;
+}
 
 /* Indices of the inputs that are not zero. */
 uint32_t linnet_float_used(const float *inputs, uint32_t count, uint32_t *used);

@@ -207,7 +207,7 @@ INLINE void slope(uint32_t activation, const float *out, uint32_t n, float *delt
 }
 
 /*
- * Whether all of x are within GRADIENT_MAX of 0, as linnet_small_within says, four at a time: without their signs,
+ * Whether all of x are within GRADIENT_MAX of 0, as linnet_float_within says, four at a time: without their signs,
  * floats are in the order of their bits, and infinities and NaN come last.
  */
 static int all_within(const float *x, uint32_t n)
@@ -217,7 +217,7 @@ static int all_within(const float *x, uint32_t n)
 	lanes_mask above;
 
 	if (n < LANES)
-		return linnet_small_within(x, n, GRADIENT_MAX);
+		return linnet_float_within(x, n, GRADIENT_MAX);
 	above = ((lanes_mask)load(x + n - LANES) & size) > most;
 	for (uint32_t at = 0; at + LANES < n; at += LANES)
 		above |= ((lanes_mask)load(x + at) & size) > most;

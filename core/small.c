@@ -253,7 +253,7 @@ int linnet_small_classify(const struct linnet_small *network, const float *input
 	float *out = scratch + (network->layer_count & 1 ? 0u : network->forward_floats / 2), share;
 
 	linnet_small_forward(network, inputs, scratch, out);
-	if (!linnet_small_within(out, n, 3e38f))
+	if (!linnet_float_within(out, n, 3e38f))
 		return LINNET_E_RANGE;
 	for (uint32_t o = 1; o < n; o++)
 		at = out[o] > out[at] ? o : at;

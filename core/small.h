@@ -13,14 +13,4 @@ void linnet_small_layer_forward(const struct linnet_small_layer *layer, const fl
 /* e^(x - largest), divided by the sum of all, in place. */
 void linnet_small_softmax(float *x, uint32_t n);
 
-/* Whether all of x are within `most` of 0: NaN and infinities are not. */
-INLINE int linnet_small_within(const float *x, uint32_t n, float most)
-{
-	int good = 1;
-
-	for (uint32_t o = 0; o < n; o++)
-		good &= x[o] >= -most && x[o] <= most;
-	return good;
-}
-
 #endif

@@ -205,6 +205,21 @@ static void step(struct linnet_trainer *trainer)
 			     o->beta1, o->beta2, o->epsilon);
 }
 
+/* Whether every number of the rows is finite, and every class one of the network's. */
+static int can_be_learned(const struct linnet_float_network *network, const struct linnet_rows *rows)
+{
+	uint32_t last = network->outputs == 1 ? 1 : network->outputs - 1;
+
+	if (rows->values && !linnet_float_within(rows->values, (size_t)rows->count * network->inputs, LINNET_FLOAT_MAX))
+		return 0;
+	if (rows->targets)
+		return linnet_float_within(rows->targets, (size_t)rows->count * network->outputs, LINNET_FLOAT_MAX);
+	for (uint32_t r = 0; r < rows->count; r++)
+		if (rows->classes[r] > last)
+			return 0;
+	return 1;
+}
+
 int linnet_trainer_epoch(struct linnet_trainer *trainer, const struct linnet_rows *rows, double *loss)
 {
 	const struct linnet_float_network *network = trainer->network;
@@ -215,6 +230,8 @@ int linnet_trainer_epoch(struct linnet_trainer *trainer, const struct linnet_row
 
 	if (rows->count != trainer->row_count || !rows->digits == !rows->values || !rows->classes == !rows->targets)
 		return LINNET_E_SHAPE;
+	if (!can_be_learned(network, rows))
+		return LINNET_E_INPUT;
 	view.delta = view.activations + (layers + 1) * n;
 	view.back = view.delta + n;
 	view.target = view.back + n;

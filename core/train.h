@@ -87,9 +87,9 @@ void linnet_float_logits(const struct linnet_float_network *network, const float
 struct linnet_rows {
 	uint32_t count;
 	const uint8_t *digits;  /* count x inputs small integers */
-	const float *values;    /* count x inputs */
+	const float *values;    /* count x inputs, finite */
 	const uint8_t *classes; /* count; below `outputs`, or 0..1 if there is one output */
-	const float *targets;   /* count x outputs */
+	const float *targets;   /* count x outputs, finite */
 };
 
 struct linnet_train_options {
@@ -135,7 +135,9 @@ int linnet_trainer_init(struct linnet_trainer *trainer, struct linnet_float_netw
 
 /*
  * One pass over all rows, in an order drawn from the seed and the number of the epoch. *loss is the mean of the rows'
- * losses, each before its own step. The same input gives the same bits for all vector widths.
+ * losses, each before its own step. The same input gives the same bits for all vector widths. LINNET_E_SHAPE if the rows
+ * are not as many as the run has; LINNET_E_INPUT for a value or target that is not finite or a class out of range: a NaN
+ * in one row would become one in every weight.
  */
 int linnet_trainer_epoch(struct linnet_trainer *trainer, const struct linnet_rows *rows, double *loss);
 

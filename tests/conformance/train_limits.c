@@ -254,6 +254,26 @@ static void epochs(void)
 		for (uint32_t r = 0; r < 3; r++)
 			CHECK(trainer.order[r] == r);
 	}
+	for (uint32_t n = 0; n < 6 * 3 + 1; n++) {
+		float wrong[6], wanted[6];
+		uint8_t kinds[] = { 0, 1, 0 };
+		struct linnet_rows rows = { .count = 3, .values = wrong, .targets = wanted };
+
+		/* Each value and each target, then a class of the last row. */
+		memcpy(wrong, inputs, sizeof(wrong));
+		memcpy(wanted, targets, sizeof(wanted));
+		if (n < 18) {
+			(n % 2 ? wrong : wanted)[n / 3] = n % 3 == 0 ? NAN : n % 3 == 1 ? INFINITY : -INFINITY;
+		} else {
+			kinds[2] = 2;
+			rows.classes = kinds;
+			rows.targets = NULL;
+		}
+		CHECK(linnet_trainer_epoch(&trainer, &rows, &loss) == LINNET_E_INPUT && is_dirt(&loss, sizeof(loss)));
+		CHECK(trainer.epoch == 0 && memcmp(before, values, sizeof(before)) == 0);
+		for (uint32_t r = 0; r < 3; r++)
+			CHECK(trainer.order[r] == r);
+	}
 	leave(memory, size);
 	leave(values, sizeof(float) * 64);
 }

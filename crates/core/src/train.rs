@@ -127,6 +127,10 @@ pub(crate) fn run_set(
 }
 
 /// Trains on floats: `rows` holds `inputs` numbers for each row, `targets` holds `outputs`.
+///
+/// # Errors
+/// [`Error::Training`] for options or rows that do not fit each other, and for a number that is not finite;
+/// [`Error::Diverged`] if the loss is no longer finite.
 pub fn train_f32(
     options: &TrainOptions,
     inputs: usize,
@@ -239,9 +243,10 @@ fn run(
         }
         for epoch in 0..options.epochs {
             let mut loss = 0.0;
-            let code = ffi::linnet_trainer_epoch(&mut trainer, data, &mut loss);
-            if code < 0 {
-                return Err(Error::Training(format!("the core answers {code}")));
+            match ffi::linnet_trainer_epoch(&mut trainer, data, &mut loss) {
+                0 => {}
+                ffi::E_INPUT => return Err(Error::Training("a number of a row or a target is not finite".into())),
+                code => return Err(Error::Training(format!("the core answers {code}"))),
             }
             if !loss.is_finite() {
                 return Err(Error::Diverged { epoch });

@@ -268,6 +268,26 @@ fn the_first_weights_are_glorot_uniform() {
 }
 
 #[test]
+fn numbers_that_are_not_finite_are_refused() {
+    let options = TrainOptions { loss: Loss::Square, false_submit_weight: 1.0, hidden: vec![20], ..Default::default() };
+    let (rows, targets) = (vec![0.5; 3 * 100], vec![0.25; 100]);
+    let told = |rows: &[f32], targets: &[f32]| {
+        train_f32(&options, 3, rows, 1, targets, &mut |_, _| true).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(told(&rows, &targets), Ok(()));
+    for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let refused = Err("training refused: a number of a row or a target is not finite".to_string());
+        let with = |numbers: &[f32], at: usize| {
+            let mut numbers = numbers.to_vec();
+            numbers[at] = wrong;
+            numbers
+        };
+        assert_eq!(told(&with(&rows, 299), &targets), refused);
+        assert_eq!(told(&rows, &with(&targets, 0)), refused);
+    }
+}
+
+#[test]
 fn invalid_options_are_refused() {
     let (rows, slow) = labelled(10, 8);
     let fails = |options: TrainOptions| match train(&options, &rows, &slow, &mut |_, _| true) {
