@@ -40,8 +40,8 @@ static int is_rate(const struct linnet_rate *rate)
 
 int linnet_settings_check(const struct linnet_settings *settings)
 {
-	if (settings->policy >= LINNET_POLICIES || !settings->age_ns || !settings->out_ns || !settings->errors_max ||
-	    !settings->revokes_in_row_max || settings->out_ns_max < settings->out_ns ||
+	if (settings->on > 1 || settings->policy >= LINNET_POLICIES || !settings->age_ns || !settings->out_ns ||
+	    !settings->errors_max || !settings->revokes_in_row_max || settings->out_ns_max < settings->out_ns ||
 	    settings->out_ns_max > (uint64_t)1 << 62)
 		return LINNET_E_FIELD;
 	return is_rate(&settings->revokes) && is_rate(&settings->hedges) ? 0 : LINNET_E_FIELD;

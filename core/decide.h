@@ -46,7 +46,7 @@ struct linnet_rate {
 };
 
 struct linnet_settings {
-	uint32_t on;     /* 0: every read goes to the first replica that can serve it */
+	uint32_t on;     /* 0 or 1; 0: every read goes to the first replica that can serve it */
 	uint32_t policy; /* enum linnet_policy, as configured */
 	uint64_t age_ns; /* age at which the state of a replica expires; UINT64_MAX: never */
 	uint64_t out_ns; /* first time out of service after errors; it doubles with each probe that fails */

@@ -124,7 +124,7 @@ static void settings_begin(void)
 /* Each setting that must not be zero, or not beyond another. */
 static void settings_refused(void)
 {
-	for (int i = 0; i < 10; i++) {
+	for (int i = 0; i < 11; i++) {
 		struct linnet_settings settings;
 
 		linnet_settings_init(&settings);
@@ -140,6 +140,7 @@ static void settings_refused(void)
 		case 7: settings.revokes.per_million = 8 * LINNET_BUDGET_UNIT + 1; break;
 		case 8: settings.revokes.burst = 1000000001; break;
 		case 9: settings.hedges.burst = 1000000001; break;
+		case 10: settings.on = 2; break;
 		}
 		check(linnet_settings_check(&settings) == LINNET_E_FIELD, "a setting beyond its range");
 	}

@@ -46,7 +46,7 @@ pub struct Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Settings {
-    /// 0: every read goes to the first replica that can serve it.
+    /// 0 or 1; 0: every read goes to the first replica that can serve it.
     pub on: u32,
     /// The configured policy. If its models are missing, another one replaces it.
     pub policy: Policy,
@@ -86,6 +86,7 @@ const RATE: &str = "give 0 to 8 uses per read, and a burst of at most 1e9";
 
 /// Fields are copied and checked in order, so a limit that two fields share is reported for the later one.
 const FIELDS: &[Field] = &[
+    Field { name: "on", expected: "give 0 or 1", take: |to, from| to.on = from.on, show: |from| from.on.to_string() },
     Field {
         name: "age_ns",
         expected: "give at least 1 ns",
@@ -228,6 +229,7 @@ mod tests {
         let good = Settings::default();
         assert_eq!(good.check(), Ok(()));
         let wrong = [
+            ("on", "2", Settings { on: 2, ..good }),
             ("age_ns", "0", Settings { age_ns: 0, ..good }),
             ("out_ns", "0", Settings { out_ns: 0, ..good }),
             ("out_ns_max", "1", Settings { out_ns_max: 1, ..good }),
