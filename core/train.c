@@ -30,6 +30,28 @@ size_t linnet_trainer_size(const struct linnet_float_network *network, uint32_t 
 	       round_up(sizeof(uint32_t) * (size_t)row_count);
 }
 
+/* A finite number of 0 or more. NaN is none, nor a share. */
+static int is_size(float x)
+{
+	return x >= 0 && x <= LINNET_FLOAT_MAX;
+}
+
+static int is_share(float x)
+{
+	return x >= 0 && x < 1;
+}
+
+static int check_numbers(const struct linnet_train_options *options)
+{
+	if (!is_size(options->learning_rate) || !is_size(options->false_submit_weight))
+		return LINNET_E_RANGE;
+	if (options->optimiser == LINNET_SGD)
+		return is_share(options->momentum) ? 0 : LINNET_E_RANGE;
+	if (!is_share(options->beta1) || !is_share(options->beta2) || !is_size(options->epsilon) || options->epsilon == 0)
+		return LINNET_E_RANGE;
+	return 0;
+}
+
 static int check_options(const struct linnet_train_options *options, const struct linnet_float_network *network)
 {
 	uint32_t last = network->layers[network->layer_count - 1].activation;
@@ -44,7 +66,7 @@ static int check_options(const struct linnet_train_options *options, const struc
 	if (options->false_submit_weight != 1 && network->outputs != 2 &&
 	    !(network->outputs == 1 && options->loss == LINNET_BINARY))
 		return LINNET_E_SHAPE;
-	return 0;
+	return check_numbers(options);
 }
 
 int linnet_trainer_init(struct linnet_trainer *trainer, struct linnet_float_network *network,

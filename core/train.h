@@ -96,14 +96,14 @@ struct linnet_train_options {
 	uint32_t loss;       /* enum linnet_loss */
 	uint32_t optimiser;  /* enum linnet_optimiser */
 	uint32_t batch;      /* rows per step, at least 1 */
-	float learning_rate;
-	float momentum;      /* SGD; 0 for none */
-	float beta1;         /* Adam */
-	float beta2;
-	float epsilon;
+	float learning_rate; /* finite, 0 or more */
+	float momentum;      /* SGD; 0 for none, below 1 */
+	float beta1;         /* Adam; 0 or more, below 1 */
+	float beta2;         /* likewise */
+	float epsilon;       /* Adam; finite, above 0 */
 	/*
-	 * Weight of a row that is slow and whose outputs say fast; other rows weigh 1 (LinnOS, section 4.4). Other than
-	 * 1 only for two classes: two outputs, or one with LINNET_BINARY.
+	 * Weight of a row that is slow and whose outputs say fast; other rows weigh 1 (LinnOS, section 4.4). Finite, 0 or
+	 * more; other than 1 only for two classes: two outputs, or one with LINNET_BINARY.
 	 */
 	float false_submit_weight;
 	uint32_t spare;
@@ -128,7 +128,10 @@ struct linnet_trainer {
 /* Bytes of memory that a run over row_count rows needs. */
 size_t linnet_trainer_size(const struct linnet_float_network *network, uint32_t row_count);
 
-/* Starts a run that changes `network`. LINNET_E_SHAPE if options or losses do not fit, LINNET_E_MEMORY. */
+/*
+ * Starts a run that changes `network`. LINNET_E_SHAPE if options or losses do not fit, LINNET_E_RANGE for a number of the
+ * options out of its range, LINNET_E_MEMORY.
+ */
 int linnet_trainer_init(struct linnet_trainer *trainer, struct linnet_float_network *network,
 			const struct linnet_train_options *options, uint32_t row_count, void *memory,
 			size_t memory_size);

@@ -182,6 +182,49 @@ static void options(void)
 	leave(values, sizeof(float) * 64);
 }
 
+/* One number of the options; those of the other optimiser are not looked at. */
+static void ranges(void)
+{
+	static const float most = 0x1.fffffep127f, below_one = 0x1.fffffep-1f, tiny = 0x1p-149f;
+	static const struct {
+		size_t at;
+		uint32_t optimiser; /* that has it; 2: both */
+		float least, largest;
+	} numbers[] = {
+		{ offsetof(struct linnet_train_options, learning_rate), 2, 0, most },
+		{ offsetof(struct linnet_train_options, false_submit_weight), 2, 0, most },
+		{ offsetof(struct linnet_train_options, momentum), LINNET_SGD, 0, below_one },
+		{ offsetof(struct linnet_train_options, beta1), LINNET_ADAM, 0, below_one },
+		{ offsetof(struct linnet_train_options, beta2), LINNET_ADAM, 0, below_one },
+		{ offsetof(struct linnet_train_options, epsilon), LINNET_ADAM, tiny, most },
+	};
+	struct linnet_float_network network;
+	struct linnet_trainer trainer;
+	float *values = room(sizeof(float) * 64);
+	size_t size;
+	void *memory;
+
+	network_of(&network, 2, LINNET_LINEAR, values);
+	size = linnet_trainer_size(&network, 3);
+	for (uint32_t n = 0; n < 6 * 7 * 2; n++) {
+		const float tried[] = { numbers[n % 6].least, numbers[n % 6].largest, nextafterf(numbers[n % 6].least, -1),
+					nextafterf(numbers[n % 6].largest, INFINITY), NAN, -1, INFINITY };
+		struct linnet_train_options options = good;
+		int fits = n / 6 % 7 < 2, error;
+
+		options.optimiser = n / 42 ? LINNET_SGD : LINNET_ADAM;
+		memcpy((char *)&options + numbers[n % 6].at, &tried[n / 6 % 7], sizeof(float));
+		fits = fits || (numbers[n % 6].optimiser != 2 && numbers[n % 6].optimiser != options.optimiser);
+		memory = room(size);
+		memset(&trainer, DIRT, sizeof(trainer));
+		error = linnet_trainer_init(&trainer, &network, &options, 3, memory, size);
+		CHECK(error == (fits ? 0 : LINNET_E_RANGE));
+		CHECK(fits || (is_dirt(&trainer, sizeof(trainer)) && is_dirt(memory, size)));
+		leave(memory, size);
+	}
+	leave(values, sizeof(float) * 64);
+}
+
 /* Gradients and two moments; the rows of activations, deltas, target and used inputs; the order; each part aligned. */
 static size_t size_of(const struct linnet_float_network *network, size_t rows)
 {
@@ -320,6 +363,7 @@ void check_limits(void)
 	shapes();
 	layouts();
 	options();
+	ranges();
 	memories();
 	epochs();
 	integers();

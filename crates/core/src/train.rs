@@ -43,7 +43,7 @@ pub enum Optimiser {
     Sgd {
         /// Step size.
         learning_rate: f32,
-        /// Share of the previous step that is added again; 0 for none.
+        /// Share of the previous step that is added again, below 1; 0 for none.
         momentum: f32,
     },
 }
@@ -177,8 +177,11 @@ fn c_options(options: &TrainOptions) -> Result<ffi::TrainOptions, Error> {
         [("learning rate", learning_rate), ("momentum", momentum), ("false-submit weight", options.false_submit_weight)]
     {
         if !(value >= 0.0 && value.is_finite()) {
-            return Err(Error::Training(format!("the {name} is {value}")));
+            return Err(Error::Training(format!("the {name} is {value}; give a number of 0 or more")));
         }
+    }
+    if momentum >= 1.0 {
+        return Err(Error::Training(format!("the momentum is {momentum}; give a number below 1")));
     }
     Ok(ffi::TrainOptions {
         loss: options.loss.code(),

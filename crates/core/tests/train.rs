@@ -302,6 +302,8 @@ fn invalid_options_are_refused() {
     assert!(
         fails(TrainOptions { optimiser: Optimiser::Adam { learning_rate: f32::NAN }, ..default() }).contains("NaN")
     );
+    let sgd = Optimiser::Sgd { learning_rate: 0.1, momentum: 1.0 };
+    assert!(fails(TrainOptions { optimiser: sgd, ..default() }).contains("the momentum is 1; give a number below 1"));
     assert!(train(&default(), &rows[1..], &slow, &mut |_, _| true).is_err());
     assert!(train(&default(), &[], &[], &mut |_, _| true).is_err());
     let rate = TrainOptions { optimiser: Optimiser::Sgd { learning_rate: 1e30, momentum: 0.0 }, batch: 1, ..default() };
