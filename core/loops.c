@@ -21,9 +21,10 @@ INLINE lanes spread(float x)
 	return (lanes){ x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x };
 }
 
+/* A NaN stays one, so that the loss shows it. */
 INLINE lanes relu(lanes x)
 {
-	return (lanes)((mask)x & (x > 0));
+	return (lanes)((mask)x & ~(x <= 0));
 }
 
 /* Adds lanes in pairs that are 8, 4, 2, 1 apart. */
@@ -79,7 +80,7 @@ static void forward(const struct linnet_float_layer *layer, const float *values,
 		for (uint32_t i = 0; i < layer->stride / LINNET_LANES; i++)
 			sum += ((const lanes *)inputs)[i] * ((const lanes *)weights)[i];
 		x = biases[o] + across(sum);
-		sums[o] = cut && !(x > 0) ? 0 : x;
+		sums[o] = cut && x <= 0 ? 0 : x;
 	}
 }
 

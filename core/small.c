@@ -135,11 +135,12 @@ INLINE uint32_t place(uint32_t v, uint32_t n)
 	return at + LANES <= n ? at : n - LANES;
 }
 
+/* A NaN stays one: a ReLU that made it 0 would hide it from the caller. */
 INLINE lanes activate(uint32_t activation, lanes x)
 {
 	if (activation == LINNET_SIGMOID)
 		return lanes_sigmoid(x);
-	return activation == LINNET_RELU ? select(x > 0.0f, x, spread(0)) : x;
+	return activation == LINNET_RELU ? (lanes)((lanes_mask)x & ~(x <= 0.0f)) : x;
 }
 
 /* `count` vectors of a layer's outputs, starting at vector `first`. Two independent chains of sums. */

@@ -14,7 +14,7 @@ extern "C" {
 
 enum linnet_activation {
 	LINNET_LINEAR = 0,
-	LINNET_RELU = 1,
+	LINNET_RELU = 1,    /* 0 for what is 0 or less; NaN stays NaN */
 	LINNET_SIGMOID = 2,
 	LINNET_SOFTMAX_OUTPUT = 3, /* softmax of all outputs; only in tune.h, and only behind the last layer */
 };
@@ -138,7 +138,8 @@ int linnet_trainer_init(struct linnet_trainer *trainer, struct linnet_float_netw
 
 /*
  * One pass over all rows, in an order drawn from the seed and the number of the epoch. *loss is the mean of the rows'
- * losses, each before its own step. The same input gives the same bits for all vector widths. LINNET_E_SHAPE if the rows
+ * losses, each before its own step; where it is not finite, nor is the network. The same input gives the same bits for all
+ * vector widths. LINNET_E_SHAPE if the rows
  * are not as many as the run has; LINNET_E_INPUT for a value or target that is not finite or a class out of range: a NaN
  * in one row would become one in every weight.
  */

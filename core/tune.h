@@ -153,7 +153,7 @@ void linnet_small_forward(const struct linnet_small *network, const float *input
 
 /*
  * The class of the largest output (the first among equals), and its confidence in millionths: the softmax of linear
- * outputs, otherwise the output itself. LINNET_E_RANGE if an output is not finite.
+ * outputs, otherwise the output itself. LINNET_E_RANGE if an output is not finite; a NaN of a layer reaches all outputs.
  */
 int linnet_small_classify(const struct linnet_small *network, const float *inputs, float *scratch, uint32_t *class_,
 			  uint32_t *confidence_ppm);

@@ -205,6 +205,11 @@ def test_arrays_of_numbers():
     # What is not finite stays so in a network; the largest float is finite.
     largest = np.finfo("f4").max
     assert np.isnan(network.forward([[np.nan, 0, 0]])).any()
+    # No activation hides a NaN, given or computed.
+    for hidden in ("linear", "relu", "sigmoid"):
+        two = [([[3e38, -3e38]] * 5, [0] * 5), (np.ones((4, 5)), [0] * 4)]
+        deep = linnet.FloatNetwork.from_arrays(two, activations=[hidden, "linear"])
+        assert np.isnan(deep.forward([[16, 16], [np.nan, 0]])).all()
     identity = linnet.FloatNetwork.from_arrays([([[1]], [0])], activations=["linear"])
     assert identity.forward([[float(largest)]])[0, 0] == largest
     assert identity.forward([[-np.inf]])[0, 0] == -np.inf

@@ -203,7 +203,7 @@ def network(layers: list, z: list[float]) -> tuple[list[float], int, int]:
         if activation == SIGMOID:
             sums = [f32(1 / f32(1 + exp(-x))) for x in sums]
         if activation == RELU:
-            sums = [x if x > 0 else 0.0 for x in sums]
+            sums = [0.0 if x <= 0 else x for x in sums]
         if activation == SOFTMAX:
             sums = softmax(sums)
         row = sums

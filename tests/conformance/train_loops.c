@@ -46,7 +46,7 @@ static void forward(const struct linnet_float_layer *layer, const float *values,
 		for (uint32_t i = 0; layer->wide && i < layer->inputs; i++)
 			if (inputs[i] != 0)
 				sums[o] += inputs[i] * values[layer->weights + (size_t)i * layer->stride + o];
-		if (layer->activation == LINNET_RELU && !(sums[o] > 0))
+		if (layer->activation == LINNET_RELU && sums[o] <= 0)
 			sums[o] = 0;
 	}
 }
@@ -112,6 +112,11 @@ static void check_layer(const struct linnet_float_loops *loops, uint32_t inputs,
 	loops->forward(layer, values, x, used, layer->wide ? n : 0, sums);
 	forward(layer, values, x, expected);
 	CHECK(memcmp(sums, expected, size * wrote) == 0);
+	/* No activation hides a NaN. */
+	values[layer->biases] = NAN;
+	loops->forward(layer, values, x, used, layer->wide ? n : 0, sums);
+	CHECK(isnan(sums[0]) && memcmp(sums + 1, expected + 1, size * (wrote - 1)) == 0);
+	values[layer->biases] = 0;
 	leave(sums, size * wrote);
 	leave(expected, size * outs);
 

@@ -297,6 +297,35 @@ static void confidences(void)
 	CHECK(confidence_of(1.5f) == 1000000 && confidence_of(1e30f) == 1000000);
 }
 
+/*
+ * Finite numbers of which one hidden unit is infinity less infinity: no class. Layers of every size around that of a
+ * vector, with each activation that a hidden layer may have; then the same unit in the last layer.
+ */
+static void overflows(void)
+{
+	const uint32_t hidden[] = { LINNET_LINEAR, LINNET_RELU, LINNET_SIGMOID };
+
+	for (uint32_t n = 0; n < 9 * 9 * 3; n++) {
+		uint32_t units = 1 + n % 9, at = n / 9 % 9 % units, activation = hidden[n / 81], class = 9, ppm = 9;
+		const struct linnet_float_shape shape[] = { { units, activation }, { 3, LINNET_LINEAR } };
+		float values[128] = { 0 }, scratch[32], row[2] = { 16, 16 };
+		struct linnet_small network;
+
+		CHECK(linnet_small_plan(&network, 2, shape, 2) == 0 && network.value_count <= 128);
+		linnet_small_place(&network, values, NULL);
+		CHECK(linnet_small_classify(&network, row, scratch, &class, &ppm) == 0 && class == 0);
+		values[at] = 3e38f;
+		values[units + at] = -3e38f;
+		values[3 * units] = 1;
+		class = ppm = 9;
+		CHECK(linnet_small_classify(&network, row, scratch, &class, &ppm) == LINNET_E_RANGE);
+		CHECK(class == 9 && ppm == 9);
+		CHECK(linnet_small_plan(&network, 2, shape, 1) == 0);
+		linnet_small_place(&network, values, NULL);
+		CHECK(linnet_small_classify(&network, row, scratch, &class, &ppm) == LINNET_E_RANGE && class == 9);
+	}
+}
+
 void check_limits(void)
 {
 	samplers();
@@ -307,4 +336,5 @@ void check_limits(void)
 	steps();
 	targets();
 	confidences();
+	overflows();
 }

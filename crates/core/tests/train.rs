@@ -285,6 +285,25 @@ fn numbers_that_are_not_finite_are_refused() {
         assert_eq!(told(&with(&rows, 299), &targets), refused);
         assert_eq!(told(&rows, &with(&targets, 0)), refused);
     }
+    // Finite, but a hidden sum is infinity less infinity: a ReLU does not hide it.
+    let large: Vec<f32> = rows.iter().map(|_| f32::MAX).collect();
+    let layers = |n| FloatLayer {
+        inputs: 3,
+        outputs: n,
+        activation: Activation::Relu,
+        weights: vec![0.0; 3 * n],
+        biases: vec![0.0; n],
+    };
+    for hidden in [5, 20] {
+        let mut first = layers(hidden);
+        first.weights[..2].copy_from_slice(&[9.0, -9.0]);
+        let last =
+            FloatLayer { inputs: hidden, activation: Activation::Linear, weights: vec![1.0; hidden], ..layers(1) };
+        let start = Some(FloatNetwork::from_layers(&[first, last]).unwrap());
+        let options = TrainOptions { hidden: vec![hidden], start, ..options.clone() };
+        let told = train_f32(&options, 3, &large, 1, &targets, &mut |_, _| true);
+        assert_eq!(told.err(), Some(Error::Diverged { epoch: 0 }));
+    }
 }
 
 #[test]

@@ -66,7 +66,8 @@ impl PyFloatNetwork {
         self.0.outputs()
     }
 
-    /// Outputs of each row (n, inputs): float32 array (n, outputs).
+    /// Outputs of each row (n, inputs): float32 array (n, outputs). A NaN in a row, or a sum of infinity less infinity,
+    /// makes the outputs of that row NaN.
     fn forward<'py>(&self, py: Python<'py>, x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray2<f32>>> {
         let (network, outputs) = (&self.0, self.0.outputs());
         let x = rows(x, network.inputs())?;
