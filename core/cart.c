@@ -38,11 +38,13 @@ struct growing {
 	uint32_t place; /* once it has grown: nodes from here down, then its place in pre-order */
 };
 
+/* At the beginning of the caller's memory; nodes, counts and order follow it. */
 struct cart {
 	const struct linnet_cart_options *options;
 	const float *values;
 	const uint8_t *classes;
 	uint32_t inputs;
+	uint32_t made; /* nodes */
 	uint32_t *order;
 	uint32_t *left;  /* rows of each class left of a split */
 	uint32_t *right;
@@ -65,7 +67,7 @@ static uint32_t nodes_of(uint32_t rows)
 
 size_t linnet_cart_size(uint32_t rows)
 {
-	return sizeof(struct growing) * nodes_of(rows) +
+	return sizeof(struct cart) + sizeof(struct growing) * nodes_of(rows) +
 	       sizeof(uint32_t) * ((size_t)rows + 2 * LINNET_TREE_CLASSES_MAX);
 }
 
@@ -241,10 +243,10 @@ static int leaf(const struct cart *cart, struct growing *g)
 	return cart->left[most] == n;
 }
 
-/* Makes node number `made` of these rows, a leaf at first, and finds its best split where one can follow. */
-static void make(const struct cart *cart, uint32_t made, uint32_t begin, uint32_t end, uint32_t depth)
+/* Makes the next node of these rows, a leaf at first, and finds its best split where one can follow. */
+static void make(struct cart *cart, uint32_t begin, uint32_t end, uint32_t depth)
 {
-	struct growing *g = &cart->nodes[made];
+	struct growing *g = &cart->nodes[cart->made++];
 	struct split best = { .denominator = 0 };
 	uint64_t together;
 
@@ -263,36 +265,14 @@ static void make(const struct cart *cart, uint32_t made, uint32_t begin, uint32_
 }
 
 /* The leaf to split next, or NULL. */
-static struct growing *next(const struct cart *cart, uint32_t made)
+static struct growing *next(const struct cart *cart)
 {
 	struct growing *found = NULL;
 
-	for (struct growing *g = cart->nodes; g < cart->nodes + made; g++)
+	for (struct growing *g = cart->nodes; g < cart->nodes + cart->made; g++)
 		if (g->gain.denominator != 0 && g->left == 0 && (!found || before(g, found)))
 			found = g;
 	return found;
-}
-
-/* Writes the nodes in pre-order. Children have higher numbers than their parents. */
-static void write(const struct cart *cart, uint32_t made, struct linnet_tree_node *nodes)
-{
-	struct growing *all = cart->nodes;
-
-	for (uint32_t i = made; i-- > 0;)
-		all[i].place = 1 + (all[i].left ? all[all[i].left].place + all[all[i].left + 1].place : 0);
-	all[0].place = 0;
-	for (uint32_t i = 0; i < made; i++) {
-		struct growing *g = &all[i];
-
-		if (g->left) {
-			all[g->left + 1].place = g->place + 1 + all[g->left].place;
-			all[g->left].place = g->place + 1;
-			g->node.word = g->word;
-			g->node.feature = (uint16_t)g->feature;
-			g->node.right = (uint16_t)all[g->left + 1].place;
-		}
-		nodes[g->place] = g->node;
-	}
 }
 
 static int check(const struct linnet_cart_options *o, const float *values, const uint8_t *classes, uint32_t rows,
@@ -316,33 +296,76 @@ static int check(const struct linnet_cart_options *o, const float *values, const
 	return 0;
 }
 
-int linnet_cart_fit(const struct linnet_cart_options *options, const float *values, const uint8_t *classes,
-		    uint32_t rows, uint32_t inputs, void *memory, size_t memory_size, struct linnet_tree_node *nodes)
+int linnet_cart_begin(const struct linnet_cart_options *options, const float *values, const uint8_t *classes,
+		      uint32_t rows, uint32_t inputs, void *memory, size_t memory_size)
 {
-	struct cart cart = { .options = options, .values = values, .classes = classes, .inputs = inputs };
-	struct growing *g;
-	uint32_t made = 1;
+	struct cart *cart = memory;
 	int error = check(options, values, classes, rows, inputs);
 
 	if (error < 0)
 		return error;
 	if (((uintptr_t)memory & 7) != 0 || memory_size < linnet_cart_size(rows))
 		return LINNET_E_MEMORY;
-	cart.nodes = memory;
-	cart.left = (uint32_t *)(void *)(cart.nodes + nodes_of(rows));
-	cart.right = cart.left + LINNET_TREE_CLASSES_MAX;
-	cart.order = cart.right + LINNET_TREE_CLASSES_MAX;
+	*cart = (struct cart){ .options = options, .values = values, .classes = classes, .inputs = inputs };
+	cart->nodes = (struct growing *)(void *)(cart + 1);
+	cart->left = (uint32_t *)(void *)(cart->nodes + nodes_of(rows));
+	cart->right = cart->left + LINNET_TREE_CLASSES_MAX;
+	cart->order = cart->right + LINNET_TREE_CLASSES_MAX;
 	for (uint32_t r = 0; r < rows; r++)
-		cart.order[r] = r;
-	make(&cart, 0, 0, rows, 0);
-	while (made + 2 <= options->nodes_max && (g = next(&cart, made)) != NULL) {
-		sort(&cart, cart.order + g->begin, g->end - g->begin, g->feature);
-		g->left = made;
-		make(&cart, made++, g->begin, g->begin + g->rows, g->depth + 1);
-		make(&cart, made++, g->begin + g->rows, g->end, g->depth + 1);
+		cart->order[r] = r;
+	make(cart, 0, rows, 0);
+	return 0;
+}
+
+int linnet_cart_grow(void *memory)
+{
+	struct cart *cart = memory;
+	struct growing *g;
+
+	if (cart->made + 2 > cart->options->nodes_max || !(g = next(cart)))
+		return 0;
+	sort(cart, cart->order + g->begin, g->end - g->begin, g->feature);
+	g->left = cart->made;
+	make(cart, g->begin, g->begin + g->rows, g->depth + 1);
+	make(cart, g->begin + g->rows, g->end, g->depth + 1);
+	return 1;
+}
+
+/* Writes the nodes in pre-order. Children have higher numbers than their parents. */
+int linnet_cart_end(void *memory, struct linnet_tree_node *nodes)
+{
+	const struct cart *cart = memory;
+	struct growing *all = cart->nodes;
+	uint32_t made = cart->made;
+
+	for (uint32_t i = made; i-- > 0;)
+		all[i].place = 1 + (all[i].left ? all[all[i].left].place + all[all[i].left + 1].place : 0);
+	all[0].place = 0;
+	for (uint32_t i = 0; i < made; i++) {
+		struct growing *g = &all[i];
+
+		if (g->left) {
+			all[g->left + 1].place = g->place + 1 + all[g->left].place;
+			all[g->left].place = g->place + 1;
+			g->node.word = g->word;
+			g->node.feature = (uint16_t)g->feature;
+			g->node.right = (uint16_t)all[g->left + 1].place;
+		}
+		nodes[g->place] = g->node;
 	}
-	write(&cart, made, nodes);
 	return (int)made;
+}
+
+int linnet_cart_fit(const struct linnet_cart_options *options, const float *values, const uint8_t *classes,
+		    uint32_t rows, uint32_t inputs, void *memory, size_t memory_size, struct linnet_tree_node *nodes)
+{
+	int error = linnet_cart_begin(options, values, classes, rows, inputs, memory, memory_size);
+
+	if (error < 0)
+		return error;
+	while (linnet_cart_grow(memory))
+		;
+	return linnet_cart_end(memory, nodes);
 }
 
 /* Bindings in other languages mirror this. */

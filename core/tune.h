@@ -254,6 +254,16 @@ size_t linnet_cart_size(uint32_t rows);
 int linnet_cart_fit(const struct linnet_cart_options *options, const float *values, const uint8_t *classes,
 		    uint32_t rows, uint32_t inputs, void *memory, size_t memory_size, struct linnet_tree_node *nodes);
 
+/*
+ * The same in steps, for a caller that may stop before the end. Begin has the errors above; grow splits one leaf and
+ * returns 1, or 0 when the tree has grown; end writes the nodes of the tree so far and returns their number.
+ * Options, values and classes stay where and as they are meanwhile.
+ */
+int linnet_cart_begin(const struct linnet_cart_options *options, const float *values, const uint8_t *classes,
+		      uint32_t rows, uint32_t inputs, void *memory, size_t memory_size);
+int linnet_cart_grow(void *memory);
+int linnet_cart_end(void *memory, struct linnet_tree_node *nodes);
+
 /* ---- model file of a knob, kind 2 (knob.c, no FPU) ---- */
 
 #define LINNET_KIND_KNOB 2

@@ -51,23 +51,30 @@ static void grows_best_first(void)
 {
 	enum { ROWS = 300, LEAVES = 60 };
 	struct linnet_cart_options options = { LINNET_TREE_DEPTH_MAX, 1, 1, 3 };
-	static struct linnet_tree_node nodes[2 * LEAVES + 1];
+	const struct linnet_cart_options most = { LINNET_TREE_DEPTH_MAX, 1, 2 * LEAVES - 1, 3 };
+	static struct linnet_tree_node nodes[2 * LEAVES + 1], steps[2 * LEAVES + 1];
 	static uint32_t before[ROWS], after[ROWS];
 	static float values[2 * ROWS];
 	static uint8_t classes[ROWS];
-	void *memory = room(linnet_cart_size(ROWS));
+	void *memory = room(linnet_cart_size(ROWS)), *growing = room(linnet_cart_size(ROWS));
 
 	for (uint32_t r = 0; r < ROWS; r++) {
 		values[2 * r] = unit();
 		values[2 * r + 1] = unit();
 		classes[r] = (uint8_t)(draw() % 3);
 	}
+	CHECK(linnet_cart_begin(&most, values, classes, ROWS, 2, growing, linnet_cart_size(ROWS) - 1) == LINNET_E_MEMORY);
+	CHECK(linnet_cart_begin(&most, values, classes, ROWS, 2, growing, linnet_cart_size(ROWS)) == 0);
+	CHECK(linnet_cart_end(growing, steps) == 1 && steps[0].feature == LINNET_TREE_LEAF);
 	for (options.nodes_max = 3; options.nodes_max < 2 * LEAVES; options.nodes_max += 2) {
 		double highest = -1, gained = -1;
 		uint32_t split = 0;
 
 		CHECK(linnet_cart_fit(&options, values, classes, ROWS, 2, memory, linnet_cart_size(ROWS), nodes) ==
 		      (int)options.nodes_max);
+		/* Stopped after as many steps, a larger tree is the same. */
+		CHECK(linnet_cart_grow(growing) == 1 && linnet_cart_end(growing, steps) == (int)options.nodes_max);
+		CHECK(memcmp(steps, nodes, options.nodes_max * sizeof(*nodes)) == 0);
 		for (uint32_t r = 0; r < ROWS; r++)
 			after[r] = (uint32_t)(linnet_tree_leaf(nodes, values + 2 * r) - nodes);
 		for (uint32_t leaf = 0; leaf + 2 < options.nodes_max; leaf++) {
@@ -90,6 +97,8 @@ static void grows_best_first(void)
 		CHECK(split == 1 && fabs(gained - highest) < 1e-9);
 		memcpy(before, after, sizeof(before));
 	}
+	CHECK(linnet_cart_grow(growing) == 0);
+	free(growing);
 	free(memory);
 }
 

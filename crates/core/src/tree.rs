@@ -145,12 +145,17 @@ impl DecisionTree {
     }
 
     /// Induces a tree: `rows` holds `inputs` numbers for each class in `classes`, of which there are `class_count`.
+    /// `go_on` is asked before each split, the best first; the tree is what has grown when it returns false.
+    ///
+    /// # Errors
+    /// [`Error::Training`] for limits or rows out of bounds, and for a number that is not finite.
     pub fn fit(
         options: &CartOptions,
         inputs: usize,
         rows: &[f32],
         classes: &[u8],
         class_count: usize,
+        go_on: &mut dyn FnMut() -> bool,
     ) -> Result<DecisionTree, Error> {
         if inputs == 0 || rows.len() != inputs * classes.len() || classes.is_empty() {
             return Err(Error::Training(format!(
@@ -173,10 +178,10 @@ impl DecisionTree {
         let count = classes.len() as u32;
         let mut nodes = vec![TreeNode::default(); ffi::TREE_NODES_MAX.min(nodes_max)];
         // SAFETY: rows and classes have the same length; nodes hold as many as the options allow; memory has the size
-        // that C requires.
+        // that C requires, and the tree grows only once it has begun.
         let made = unsafe {
             let mut memory = Memory::new(ffi::linnet_cart_size(count));
-            ffi::linnet_cart_fit(
+            let begun = ffi::linnet_cart_begin(
                 &c_options,
                 rows.as_ptr(),
                 classes.as_ptr(),
@@ -184,8 +189,13 @@ impl DecisionTree {
                 u32::try_from(inputs).unwrap_or(u32::MAX),
                 memory.as_mut_ptr(),
                 memory.size(),
-                nodes.as_mut_ptr(),
-            )
+            );
+            if begun < 0 {
+                begun
+            } else {
+                while go_on() && ffi::linnet_cart_grow(memory.as_mut_ptr()) > 0 {}
+                ffi::linnet_cart_end(memory.as_mut_ptr(), nodes.as_mut_ptr())
+            }
         };
         match made {
             ffi::E_INPUT => {

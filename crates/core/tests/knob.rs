@@ -270,7 +270,14 @@ fn the_readahead_network_fits_two_kib() {
 #[test]
 fn a_tree_refuses_limits_and_rows_out_of_range() {
     let fit = |leaves_max| {
-        DecisionTree::fit(&CartOptions { leaves_max, ..CartOptions::default() }, 1, &[0.0, 1.0], &[0, 1], 2)
+        DecisionTree::fit(
+            &CartOptions { leaves_max, ..CartOptions::default() },
+            1,
+            &[0.0, 1.0],
+            &[0, 1],
+            2,
+            &mut || true,
+        )
     };
     for leaves_max in [0, 1, 2049, usize::MAX / 2 + 1, usize::MAX / 2 + 3, usize::MAX] {
         assert!(fit(leaves_max).unwrap_err().to_string().contains("out of bounds"), "{leaves_max}");
@@ -280,6 +287,23 @@ fn a_tree_refuses_limits_and_rows_out_of_range() {
     for odd in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
         let error = tree.predict_rows(&[0.0, odd]).unwrap_err();
         assert!(error.to_string().starts_with("feature 0 of row 1 is"), "{error}");
+    }
+}
+
+#[test]
+fn a_tree_that_is_stopped_is_the_tree_so_far() {
+    let (rows, classes): (Vec<f32>, Vec<u8>) = (0..64u8).map(|n| (f32::from(n), n % 2)).unzip();
+    let fit = |leaves_max, splits: usize| {
+        let (options, mut asked) = (CartOptions { leaves_max, ..CartOptions::default() }, 0);
+        let tree = DecisionTree::fit(&options, 1, &rows, &classes, 2, &mut || {
+            asked += 1;
+            asked <= splits
+        });
+        tree.unwrap()
+    };
+    assert_eq!(fit(32, 0).nodes().len(), 1);
+    for splits in 1..31 {
+        assert_eq!(fit(32, splits), fit(splits + 1, usize::MAX));
     }
 }
 
@@ -315,7 +339,7 @@ proptest! {
         let values: Vec<f32> = rows.keys().flat_map(|&(a, b)| [f32::from(a), f32::from(b)]).collect();
         let classes: Vec<u8> = rows.values().copied().collect();
         let options = CartOptions { depth_max: 64, leaf_rows: 1, leaves_max: 2048 };
-        let tree = DecisionTree::fit(&options, 2, &values, &classes, 3).unwrap();
+        let tree = DecisionTree::fit(&options, 2, &values, &classes, 3, &mut || true).unwrap();
         for (row, class) in values.chunks(2).zip(&classes) {
             prop_assert_eq!(tree.classify(row), (usize::from(*class), 1.0));
         }

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 
 use crate::errors;
 use crate::numbers::{floats, integers, matrix, rows, unmasked};
+use crate::progress::Progress;
 use crate::sklearn::Nodes;
 
 fn activation(name: &str) -> PyResult<Activation> {
@@ -145,8 +146,8 @@ impl PyTree {
     /// Induces a tree by the Gini index from rows `x` (n, inputs) of finite numbers and their labels `y` (n,), like
     /// scikit-learn's `DecisionTreeClassifier` with `max_leaves` as its `max_leaf_nodes`, but deterministic: among equal
     /// splits the lowest feature wins, then the lowest threshold. Of more than `max_leaves` leaves (2 to 2048) those are
-    /// kept that lower the impurity most. Trees of up to 32 leaves have a fast table. Raises LearnError for limits out of
-    /// their range and for rows that are not finite.
+    /// kept that lower the impurity most. Trees of up to 32 leaves have a fast table. Ctrl-C stops it between two splits.
+    /// Raises LearnError for limits out of their range and for rows that are not finite.
     #[staticmethod]
     #[pyo3(signature = (x, y, max_depth = 9, min_samples_leaf = 1, max_leaves = 32))]
     fn fit(
@@ -172,7 +173,10 @@ impl PyTree {
             .collect::<PyResult<Vec<u8>>>()?;
         // A tree of one class is one leaf; the core requires at least two.
         let count = labels.len()?.max(2);
-        let tree = py.detach(|| DecisionTree::fit(&options, inputs, values, &classes, count));
+        let mut progress = Progress::new(None);
+        let tree =
+            py.detach(|| DecisionTree::fit(&options, inputs, values, &classes, count, &mut || progress.tell(())));
+        progress.raised().map_or(Ok(()), Err)?;
         Ok(PyTree {
             tree: tree.map_err(|error| errors::LearnError::new_err(error.to_string()))?,
             classes: labels.unbind(),

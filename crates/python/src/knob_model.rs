@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors;
+use crate::progress::Progress;
 
 /// The model of a knob: a network, a tree, or both, and the value of each class.
 #[pyclass(module = "linnet", name = "KnobModel", frozen)]
@@ -20,7 +21,8 @@ type Decisions<'py> = (Bound<'py, PyArray1<u32>>, Bound<'py, PyArray1<f64>>);
 #[pymethods]
 impl PyKnobModel {
     /// Fits a model to rows of features (n, inputs) and their classes, which are indices into `values`, in KiB. Rows of
-    /// as many numbers as the observer's features are of its schema; others of a private one.
+    /// as many numbers as the observer's features are of its schema; others of a private one. Ctrl-C stops it between two
+    /// epochs or splits.
     #[staticmethod]
     #[pyo3(signature = (rows, classes, values, *, parts = "both", hidden = vec![15, 5], activation = "sigmoid", epochs = 200,
                         learning_rate = 0.02, momentum = 0.9, max_depth = 9, min_samples_leaf = 4, max_leaves = 32,
@@ -59,10 +61,12 @@ impl PyKnobModel {
         let inputs = rows.shape()[1];
         let schema = if inputs == NAMES.len() { SCHEMA_READAHEAD1 } else { SCHEMA_PRIVATE };
         let features: Vec<f32> = rows.as_array().iter().copied().collect();
+        let mut progress = Progress::new(None);
         let fitted = py.detach(|| {
             let rows = Rows { features: &features, inputs, classes: &classes };
-            fit(schema, Unit::Kib, &values, rows, parts, confidence, &options)
+            fit(schema, Unit::Kib, &values, rows, parts, confidence, &options, &mut || progress.tell(()))
         });
+        progress.raised().map_or(Ok(()), Err)?;
         fitted.map(PyKnobModel).map_err(|error| errors::LearnError::new_err(error.to_string()))
     }
 

@@ -17,8 +17,11 @@ impl Progress {
         Progress { callback, raised: None }
     }
 
-    /// Reports progress; true to continue.
+    /// Reports progress; true to continue. Once the callable has raised, always false.
     pub fn tell(&mut self, arguments: impl for<'py> PyCallArgs<'py>) -> bool {
+        if self.raised.is_some() {
+            return false;
+        }
         let answer = Python::attach(|py| {
             py.check_signals()?;
             let Some(callback) = &self.callback else { return Ok(true) };

@@ -83,7 +83,9 @@ impl Chance {
     }
 }
 
-/// Fits a model. `values` gives each class its value; `confidence` is the floor that the file states.
+/// Fits a model. `values` gives each class its value; `confidence` is the floor that the file states. `go_on` is asked
+/// after each epoch and before each split of the tree; when it returns false, the model is what has been learned so far.
+#[allow(clippy::too_many_arguments)]
 pub fn fit(
     schema: u16,
     unit: Unit,
@@ -92,6 +94,7 @@ pub fn fit(
     parts: Parts,
     confidence: f64,
     options: &FitOptions,
+    go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Knob, Error> {
     let Rows { features, inputs, classes } = rows;
     if inputs == 0 || classes.is_empty() || features.len() != inputs * classes.len() {
@@ -110,11 +113,13 @@ pub fn fit(
     }
     let network = match parts {
         Parts::Tree => None,
-        Parts::Both | Parts::Network => Some(train(&normaliser, values.len(), rows, options)?),
+        Parts::Both | Parts::Network => Some(train(&normaliser, values.len(), rows, options, go_on)?),
     };
     let tree = match parts {
         Parts::Network => None,
-        Parts::Both | Parts::Tree => Some(DecisionTree::fit(&options.tree, inputs, features, classes, values.len())?),
+        Parts::Both | Parts::Tree => {
+            Some(DecisionTree::fit(&options.tree, inputs, features, classes, values.len(), go_on)?)
+        }
     };
     Ok(Knob {
         schema,
@@ -130,7 +135,13 @@ pub fn fit(
     })
 }
 
-fn train(normaliser: &Normaliser, outputs: usize, rows: Rows, options: &FitOptions) -> Result<SmallNetwork, Error> {
+fn train(
+    normaliser: &Normaliser,
+    outputs: usize,
+    rows: Rows,
+    options: &FitOptions,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Result<SmallNetwork, Error> {
     let Rows { features, inputs, classes } = rows;
     let mut z = vec![0.0; features.len()];
     for (row, z) in features.chunks_exact(inputs).zip(z.chunks_exact_mut(inputs)) {
@@ -151,6 +162,9 @@ fn train(normaliser: &Normaliser, outputs: usize, rows: Rows, options: &FitOptio
         chance.shuffle(&mut order);
         for &at in &order {
             network.train_class(&step, &z[at * inputs..(at + 1) * inputs], usize::from(classes[at]))?;
+        }
+        if !go_on() {
+            break;
         }
     }
     Ok(network)
@@ -193,7 +207,26 @@ mod tests {
 
     fn fitted(features: &[f32], classes: &[u8], parts: Parts) -> Knob {
         let rows = Rows { features, inputs: 2, classes };
-        fit(SCHEMA_PRIVATE, Unit::Kib, &[8, 64, 512], rows, parts, 0.5, &FitOptions::default()).expect("fitted")
+        let options = FitOptions::default();
+        fit(SCHEMA_PRIVATE, Unit::Kib, &[8, 64, 512], rows, parts, 0.5, &options, &mut || true).expect("fitted")
+    }
+
+    #[test]
+    fn a_fit_that_is_stopped_ends_with_its_epoch_or_split() {
+        let (features, classes) = rings();
+        let rows = Rows { features: &features, inputs: 2, classes: &classes };
+        let fitted = |parts, epochs, times| {
+            let (options, mut asked) = (FitOptions { epochs, learning_rate: 0.0, ..FitOptions::default() }, 0);
+            let mut go_on = || {
+                asked += 1;
+                asked < times
+            };
+            fit(SCHEMA_PRIVATE, Unit::Kib, &[8, 64, 512], rows, parts, 0.5, &options, &mut go_on).expect("fitted");
+            asked
+        };
+        // Millions of epochs would not end.
+        assert_eq!(fitted(Parts::Network, usize::MAX, 3), 3);
+        assert_eq!(fitted(Parts::Tree, 0, 3), 3);
     }
 
     #[test]
@@ -224,7 +257,8 @@ mod tests {
         let refused = |features: &[f32], classes: &[u8], values: &[u32]| {
             let rows = Rows { features, inputs: 2, classes };
             let options = FitOptions::default();
-            fit(SCHEMA_PRIVATE, Unit::Kib, values, rows, Parts::Both, 0.5, &options).expect_err("refused").to_string()
+            let fitted = fit(SCHEMA_PRIVATE, Unit::Kib, values, rows, Parts::Both, 0.5, &options, &mut || true);
+            fitted.expect_err("refused").to_string()
         };
         assert!(refused(&[1.0; 3], &[0], &[8, 16]).contains("3 numbers and 1 classes for rows of 2"));
         assert!(refused(&[1.0; 2], &[0], &[8]).contains("a model chooses among at least 2"));

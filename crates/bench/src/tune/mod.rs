@@ -256,7 +256,14 @@ fn train(blocks: usize, seed: u64, rows: &[Row]) -> Result<TuneRow, Error> {
 fn induced(rows: &[Row]) -> Result<DecisionTree, Error> {
     let values: Vec<f32> = rows.iter().flat_map(|row| row.x).collect();
     let classes: Vec<u8> = rows.iter().map(|row| row.class as u8).collect();
-    DecisionTree::fit(&CartOptions { depth_max: 9, leaf_rows: 1, leaves_max: 30 }, INPUTS, &values, &classes, 4)
+    DecisionTree::fit(
+        &CartOptions { depth_max: 9, leaf_rows: 1, leaves_max: 30 },
+        INPUTS,
+        &values,
+        &classes,
+        4,
+        &mut || true,
+    )
 }
 
 /// The plain tree, with the same nodes as ours.

@@ -160,7 +160,7 @@ unsafe extern "C" {
     pub fn linnet_fast_tree_init(fast: *mut FastTree, nodes: *const crate::TreeNode, count: u32, inputs: u32) -> i32;
     pub fn linnet_fast_tree_leaf(fast: *const FastTree, row: *const f32) -> u32;
     pub fn linnet_cart_size(rows: u32) -> usize;
-    pub fn linnet_cart_fit(
+    pub fn linnet_cart_begin(
         options: *const CartOptions,
         values: *const f32,
         classes: *const u8,
@@ -168,8 +168,9 @@ unsafe extern "C" {
         inputs: u32,
         memory: *mut c_void,
         memory_size: usize,
-        nodes: *mut crate::TreeNode,
     ) -> i32;
+    pub fn linnet_cart_grow(memory: *mut c_void) -> i32;
+    pub fn linnet_cart_end(memory: *mut c_void, nodes: *mut crate::TreeNode) -> i32;
     pub fn linnet_knob_read(bytes: *const u8, size: usize, knob: *mut Knob, offset: *mut usize) -> i32;
     pub fn linnet_knob_load_normaliser(knob: *const Knob, normaliser: *mut Normaliser, moments: *mut crate::Moments);
     pub fn linnet_knob_load_network(knob: *const Knob, network: *mut Small);

@@ -13,7 +13,7 @@ use crate::network::PyNetwork;
 use crate::progress::Progress;
 use crate::trace::PyTrace;
 
-/// Trains a network on rows of any number of digits and quantises it to three decimals.
+/// Trains a network on rows of any number of digits and quantises it to three decimals. Ctrl-C stops it between two epochs.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)]
 pub fn train_network<'py>(
@@ -44,8 +44,10 @@ pub fn train_network<'py>(
     let mut progress = Progress::new(None);
     let trained =
         py.detach(|| linnet_study::train_rows(&options, width, &digits, &slow, &mut |_, _| progress.tell(())));
+    // A run that is stopped ends with the network of its last epoch, and without an error of its own.
+    progress.raised().map_or(Ok(()), Err)?;
     trained.map(PyNetwork).map_err(|error| match error {
-        linnet_learn::Error::Core(error) => progress.error(errors::model(error)),
+        linnet_learn::Error::Core(error) => errors::model(error),
         error => errors::learn(error),
     })
 }

@@ -118,5 +118,5 @@ pub fn accepted(set: Result<u32>) -> Result<Option<u32>> {
 pub fn model(windows: &[[f32; FEATURES]], best: &[u8]) -> std::result::Result<Knob, linnet_core::Error> {
     let features: Vec<f32> = windows.iter().flatten().copied().collect();
     let rows = Rows { features: &features, inputs: FEATURES, classes: best };
-    fit(SCHEMA, Unit::None, &VALUES, rows, Parts::Tree, 0.7, &FitOptions::default())
+    fit(SCHEMA, Unit::None, &VALUES, rows, Parts::Tree, 0.7, &FitOptions::default(), &mut || true)
 }

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Ctrl-C while a model is fitted ends the fit with KeyboardInterrupt; no model that is trained in part comes back."""
+
+import os
+import signal
+import sys
+import threading
+
+import linnet
+import numpy as np
+import pytest
+from linnet import _native
+from linnet.estimator import LinnosClassifier
+
+CHANCE = np.random.default_rng(0)
+DIGITS = CHANCE.integers(0, 10, (2000, 31)).astype(np.uint8)
+SLOW = DIGITS[:, 3] > 5
+FEATURES = CHANCE.random((100_000, 8)).astype("f4")
+CLASSES = CHANCE.integers(0, 2, len(FEATURES))
+FOREVER = 10**9
+
+
+@pytest.mark.parametrize(
+    ("work", "name"),
+    [
+        (lambda: LinnosClassifier(hidden=(16,), epochs=FOREVER).fit(DIGITS, SLOW), "train_network"),
+        (lambda: _native.train_network(DIGITS, SLOW, [16], FOREVER, 128, 5.0, 0), "train_network"),
+        (lambda: _native.train_network(DIGITS[:, :9].copy(), SLOW, [16], FOREVER, 128, 5.0, 0), "train_network"),
+        (lambda: linnet.Tree.fit(FEATURES, CLASSES, max_depth=64, max_leaves=2048), "fit"),
+        (
+            lambda: _native.KnobModel.fit(
+                FEATURES[:500], CLASSES[:500].tolist(), [4, 8], epochs=FOREVER, parts="network"
+            ),
+            "fit",
+        ),
+        (
+            lambda: _native.KnobModel.fit(
+                FEATURES, CLASSES.tolist(), [4, 8], parts="tree", max_depth=64, max_leaves=2048
+            ),
+            "fit",
+        ),
+    ],
+)
+def test_a_fit_is_interrupted(work, name):
+    told = []
+    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    # Only the function that raised has c_exception; one that returned has c_return, and a signal comes after it.
+    sys.setprofile(lambda frame, event, what: told.append((event, getattr(what, "__name__", ""))))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            work()
+    finally:
+        sys.setprofile(None)
+        timer.cancel()
+    assert ("c_exception", name) in told
+    assert ("c_return", name) not in told
