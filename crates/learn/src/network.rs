@@ -11,6 +11,9 @@ use crate::error::{Error, require};
 use crate::evaluate::{QuantisationLoss, quantisation_loss};
 use crate::set::TrainingSet;
 
+/// Most passes over the rows; their losses are kept.
+const EPOCHS_MAX: usize = 1_000_000;
+
 /// Options of a fit.
 #[derive(Clone, Debug)]
 pub struct FitOptions {
@@ -60,7 +63,7 @@ pub fn fit_network(
     options: &FitOptions,
     progress: &mut dyn FnMut(usize, f32) -> bool,
 ) -> Result<Fitted, Error> {
-    require(options.train.epochs >= 1, "epochs", options.train.epochs, "at least 1")?;
+    require((1..=EPOCHS_MAX).contains(&options.train.epochs), "epochs", options.train.epochs, "1 to 1,000,000")?;
     require(options.decimals <= 6, "decimals", options.decimals, "0 to 6")?;
     if let Some(max_rows) = options.max_rows {
         require(max_rows >= 1, "max_rows", max_rows, "at least 1")?;
@@ -71,7 +74,7 @@ pub fn fit_network(
     let thinned = options.max_rows.filter(|&max_rows| max_rows < set.len()).map(|max_rows| set.thin(max_rows));
     let rows = thinned.as_ref().unwrap_or(set);
 
-    let mut loss = Vec::with_capacity(options.train.epochs);
+    let mut loss = Vec::new();
     let mut stopped = false;
     let float = train(&options.train, &rows.digits, &rows.slow, &mut |_, epoch_loss| {
         loss.push(epoch_loss);

@@ -184,6 +184,11 @@ fn one_class_is_learned_and_an_empty_set_refused() {
     assert!(evaluate(&fitted.network, &empty).unwrap_err().to_string().contains("0 rows for evaluation"));
     options.decimals = 9;
     assert!(fit_network(&set, &options, &mut |_, _| true).unwrap_err().to_string().contains("decimals is 9"));
+    for epochs in [0, 1_000_001, usize::MAX] {
+        options.train.epochs = epochs;
+        let error = fit_network(&set, &options, &mut |_, _| true).unwrap_err().to_string();
+        assert_eq!(error, format!("epochs is {epochs}, it must be 1 to 1,000,000"));
+    }
 }
 
 #[test]

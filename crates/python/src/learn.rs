@@ -120,7 +120,8 @@ pub fn fit<'py>(
     let records = held(&traces);
     let later = test.as_deref().map(held);
     let mut progress = Progress::new(progress);
-    let fits = (if pooled { 1 } else { records.len() }) * (1 + usize::from(unbiased)) * epochs;
+    let fits = (if pooled { 1 } else { records.len() }) * (1 + usize::from(unbiased));
+    let fits = fits.saturating_mul(epochs);
     let mut done = 0;
     let mut on_progress = |at: At| match at.stage {
         Stage::Fit { loss, .. } => {

@@ -73,7 +73,9 @@ def compare_command(
     share: Share = None,
     rerate: Rerate = 1.0,
     seconds: Seconds = 120.0,
-    epochs: Annotated[int, typer.Option(help="Passes over the training rows.", min=1)] = FitSettings.epochs,
+    epochs: Annotated[
+        int, typer.Option(help="Passes over the training rows, 1 to 1,000,000.", min=1)
+    ] = FitSettings.epochs,
     writes: WritesTo = Writes.all,
     writes_to_all: Annotated[bool, typer.Option("--writes-to-all", hidden=True)] = False,
     continued: Annotated[

@@ -188,7 +188,9 @@ def fit_command(
     preset: Preset = None,
     share: Share = None,
     model: Annotated[str, typer.Option(help="Kind of model.")] = "linnos",
-    epochs: Annotated[int, typer.Option(help="Passes over the training rows.", min=1)] = FitSettings.epochs,
+    epochs: Annotated[
+        int, typer.Option(help="Passes over the training rows, 1 to 1,000,000.", min=1)
+    ] = FitSettings.epochs,
     train_share: TrainShare = FitSettings.train_share,
     bias: Annotated[
         float, typer.Option(help="Weight of a slow row that would be submitted; 1 is unbiased.", min=1)
