@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from linnet import _moved
 from linnet._native import (
+    Array,
     DeviceError,
     Error,
     FloatNetwork,
@@ -30,6 +31,7 @@ from linnet._native import (
     inflight_rows,
     policies,
     presets,
+    synth,
     trace_formats,
     training_rows,
     workloads,
@@ -71,6 +73,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "Array",
     "DeviceError",
     "Error",
     "Experiment",
@@ -99,6 +102,7 @@ __all__ = [
     "policies",
     "presets",
     "read_trace",
+    "synth",
     "trace_formats",
     "trace_from_table",
     "training_rows",

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,10 @@ from linnet._native import Array, Trace, policies
 from linnet.learning import FitSettings, Fitted, fit
 from linnet.progress import Progress
 from linnet.threads import Threads
+from linnet.traces import as_traces
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "trees-only", "linnet-best", "linnet-expected", "linnet+hl"})
 """Policies that ask a model."""
@@ -107,22 +111,26 @@ class Experiment:
 
     ``traces`` has one trace for each device; with fewer traces than replicas each is cut into equal time slices, as
     many as are needed. Each is split by time into a training and a test part, unless ``test`` has traces of another
-    period for testing.
+    period for testing. Traces are :class:`linnet.Trace` or tables of :func:`linnet.read_trace`; :class:`TypeError` is
+    raised for anything else, and for a ``setup`` that is none.
     """
 
     def __init__(
         self,
-        traces: Sequence[Trace],
+        traces: Trace | pa.Table | Sequence[Trace | pa.Table],
         setup: Setup,
         name: str | None = None,
         progress: Progress | None = None,
-        test: Sequence[Trace] | None = None,
+        test: Trace | pa.Table | Sequence[Trace | pa.Table] | None = None,
     ):
+        if not isinstance(setup, Setup):
+            raise TypeError(f"setup is a {type(setup).__name__}; give a linnet.Setup")
+        devices = as_traces(traces)
         # The search for the inflection points fails over as the array does.
         search = replace(setup.fit, replicas=max(2, setup.replicas), failover_ns=setup.failover_ns)
         self.setup = setup = replace(setup, fit=search)
-        self.streams = spread(traces, setup.replicas)
-        self.name = name or "+".join(t.name for t in traces)
+        self.streams = spread(devices, setup.replicas)
+        self.name = name or "+".join(t.name for t in devices)
         self.progress = progress or Progress()
         self.array = Array(
             setup.preset,
@@ -138,7 +146,7 @@ class Experiment:
             self.test_part = [second for _, second in parts]
         else:
             self.train_part = self.streams
-            self.test_part = spread(test, setup.replicas)
+            self.test_part = spread(as_traces(test), setup.replicas)
         self.warm_up_ns = 0
         self.run_part = self.test_part
         """What a policy runs; what arrives before ``warm_up_ns`` is not measured."""
@@ -389,7 +397,7 @@ def joined(first: Sequence[Trace], second: Sequence[Trace]) -> tuple[list[Trace]
 
 
 def compare(
-    traces: Sequence[Trace],
+    traces: Trace | pa.Table | Sequence[Trace | pa.Table],
     setup: Setup | None = None,
     chosen: Sequence[str] | None = None,
     progress: Progress | None = None,

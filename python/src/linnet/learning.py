@@ -6,13 +6,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linnet import _native
 from linnet._native import LearnError, Model, Trace
+from linnet.traces import as_traces
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Progress = Callable[[int, int, float], None]
 """Called with the epochs done, the epochs in all and the loss."""
@@ -87,8 +91,9 @@ def require_one_device(traces: Sequence[Trace]) -> None:
             )
 
 
-def as_learned(traces: Sequence[Trace], seed: int) -> list[Trace]:
+def as_learned(given: Trace | pa.Table | Sequence[Trace | pa.Table], seed: int) -> list[Trace]:
     """The traces, each of one device, with I/Os that arrive at one time in an order that tells nothing of their end."""
+    traces = as_traces(given)
     require_one_device(traces)
     return [trace.without_ties(seed) for trace in traces]
 
@@ -98,7 +103,7 @@ class FitSettings:
     """How a LinnOS model is trained. The defaults are the paper's where it gives them."""
 
     epochs: int = 8
-    """Passes over the training rows."""
+    """Passes over the training rows, 1 to 1,000,000."""
     batch: int = 128
     """Rows per optimiser step."""
     false_submit_weight: float = 5.0
@@ -135,7 +140,7 @@ class Fitted:
 
 
 def fit(
-    traces: Sequence[Trace],
+    traces: Trace | pa.Table | Sequence[Trace | pa.Table],
     seed: int = 0,
     settings: FitSettings | None = None,
     progress: Progress | None = None,
@@ -144,11 +149,12 @@ def fit(
     shared_trees: bool = False,
     mean_slow: bool = False,
     slow_ns: int | None = None,
-    test: Sequence[Trace] | None = None,
+    test: Trace | pa.Table | Sequence[Trace | pa.Table] | None = None,
 ) -> list[Fitted]:
     """Fit one model for each device, a LinnOS network and linnet's trees together.
 
-    ``traces[i]`` are the I/Os of device ``i`` with their latencies. Those that arrive at one time are taken in an order
+    ``traces[i]`` are the I/Os of device ``i`` with their latencies, as a :class:`linnet.Trace` or as a table of
+    :func:`linnet.read_trace`; a single one may stand for itself. Those that arrive at one time are taken in an order
     drawn by a hash of ``seed`` (:meth:`linnet.Trace.without_ties`).
 
     The first ``settings.train_share`` of each trace's reads is for training and the rest for testing. If ``test`` has
@@ -164,8 +170,9 @@ def fit(
     odds of one event can be compared. ``slow_ns`` is that latency for devices that are fitted one by one.
 
     Raises :class:`linnet.LearnError` when a trace has no latencies, too few reads, I/Os of several devices, or
-    latencies of which most are 0, and :class:`ValueError` for ``pooled`` with ``shared_trees`` and for ``mean_slow``
-    with ``slow_ns``. Same traces, settings and seed: same bytes.
+    latencies of which most are 0, :class:`TypeError` for what is no trace, and :class:`ValueError` for ``pooled`` with
+    ``shared_trees``, for ``mean_slow`` with ``slow_ns`` and for a number out of its range. Same traces, settings and
+    seed: same bytes.
     """
     if pooled and shared_trees:
         raise ValueError("pooled, shared_trees: one model for all devices, or one for each with common trees; not both")
@@ -228,7 +235,7 @@ def dominant_reads(latencies_ns: ArrayLike) -> tuple[int, float]:
 
 def evaluate(
     model: Model,
-    traces: Trace | Sequence[Trace],
+    traces: Trace | pa.Table | Sequence[Trace | pa.Table],
     test_share: float = 1.0,
     slow_ns: int | None = None,
     seed: int = 0,
@@ -237,7 +244,7 @@ def evaluate(
 
     As in :func:`fit`, each trace is of one device, and ``seed`` draws the order of I/Os that arrive at one time; give
     that of the fit to test on what it held out. Raises :class:`linnet.LearnError` for a trace of several devices or
-    without latencies.
+    without latencies, and :class:`TypeError` for what is no trace.
 
     Returns rows, base_rate (the accuracy of always submitting), accuracy, balanced_accuracy, roc_auc (``None`` if only
     one class occurs), and false_submit and false_revoke as shares of all rows. Slow is a latency above the model's own
@@ -248,5 +255,4 @@ def evaluate(
     ``latencies`` has for each predicted quantile its ``share``, the share of reads ``covered`` by it, its mean pinball
     loss, and the loss of a constant prediction for these reads, the best one in hindsight.
     """
-    given = as_learned([traces] if isinstance(traces, Trace) else traces, seed)
-    return _native.evaluate(model, given, test_share, slow_ns)
+    return _native.evaluate(model, as_learned(traces, seed), test_share, slow_ns)

@@ -6,7 +6,8 @@ Tables need ``linnet[arrow]``, which is loaded by the first table; a :class:`lin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from functools import cache
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -128,9 +129,11 @@ def trace_from_table(table: pa.Table, name: str = "table") -> Trace:
 
     ``device``, ``latency_ns`` and ``tenant`` may be absent, and a latency may be null. Columns may be of any integer,
     boolean, decimal or floating type that holds whole numbers in the range of the schema. Raises
-    :class:`linnet.TraceError`, which says column and row.
+    :class:`linnet.TraceError`, which says column and row, and :class:`TypeError` for what is no table.
     """
     schema = _schema()
+    if not _is_table(table):
+        raise TypeError(f"a {type(table).__name__} where a pyarrow.Table is needed: linnet.read_trace(path) gives one")
     required = [f.name for f in schema if f.name not in ("device", "latency_ns", "tenant")]
     lacking = [c for c in required if c not in table.column_names]
     if lacking:
@@ -138,9 +141,34 @@ def trace_from_table(table: pa.Table, name: str = "table") -> Trace:
     return Trace.from_columns(name, **{field.name: _column(table, name, field) for field in schema})
 
 
+def _is_table(given: object) -> bool:
+    # Without pyarrow nobody has a table.
+    return "pyarrow" in sys.modules and isinstance(given, sys.modules["pyarrow"].Table)
+
+
+def as_trace(given: Trace | pa.Table) -> Trace:
+    """Give a trace as it is and a table as a trace; raise :class:`TypeError` for anything else."""
+    if isinstance(given, Trace):
+        return given
+    if _is_table(given):
+        return trace_from_table(given)
+    advice = "read it first: linnet.Trace.read(path)" if isinstance(given, (str, bytes, PathLike)) else ""
+    raise TypeError(
+        f"{given!r:.60} is a {type(given).__name__}, and a trace is needed: "
+        + (advice or "a linnet.Trace, or a table of linnet.read_trace")
+    )
+
+
+def as_traces(given: Trace | pa.Table | Sequence[Trace | pa.Table]) -> list[Trace]:
+    """Give the traces of one or several devices, each as :func:`as_trace` does."""
+    if isinstance(given, (Trace, str, bytes, PathLike)) or _is_table(given) or not hasattr(given, "__iter__"):
+        return [as_trace(given)]
+    return [as_trace(one) for one in given]
+
+
 def write_trace(trace: Trace | pa.Table, path: str | PathLike[str]) -> None:
     """Write a trace; the ending of ``path`` says how: ``.parquet``, ``.csv`` or ``.iolog``.
 
-    The file appears whole or not at all.
+    The file appears whole or not at all. Raises :class:`TypeError` for what is no trace.
     """
-    (trace if isinstance(trace, Trace) else trace_from_table(trace)).write(path)
+    as_trace(trace).write(path)
