@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Arguments that are no trace or out of their range: the error says what is needed."""
+"""Arguments that are no trace, or no number of their range: the error names the argument and what it takes."""
 
 from pathlib import Path
 
@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from conftest import device_trace
-from linnet import FitSettings, LearnError, Setup
+from linnet import FitSettings, LearnError, Setup, Trace
+from linnet._native import KnobModel, train_network
+from linnet.estimator import LinnosClassifier
 from linnet.traces import as_traces, trace_to_table
 
 QUICK = FitSettings(epochs=1)
@@ -56,10 +58,73 @@ def test_a_path_is_to_be_read_first(path) -> None:
             as_traces(given)
 
 
+RANGE = [-1, -(2**63), 2**64, 2**200]
+
+
+@pytest.mark.parametrize("wrong", RANGE)
+def test_a_whole_number_out_of_range_is_named(wrong: int, tmp_path: Path) -> None:
+    trace = device_trace()
+    trace.write(tmp_path / "t.csv")
+    digits, slow = np.zeros((20, 31), np.uint8), np.arange(20) % 2 == 0
+    rows, classes = np.zeros((4, 2), np.float32), [0, 1, 0, 1]
+    for name, takes in (
+        ("inflection_ns", lambda: linnet.training_rows(trace, wrong)),
+        ("inflection_ns", lambda: linnet.inflight_rows(trace, wrong)),
+        ("seed", lambda: linnet.fit([trace], seed=wrong)),
+        ("seed", lambda: linnet.synth("bs-c", 1.0, 1, wrong)),
+        ("seed", lambda: linnet.Array("consumer-deep", 1, wrong)),
+        ("seed", lambda: linnet.compare([trace], Setup("consumer-deep", 1, wrong))),
+        ("seed", lambda: LinnosClassifier(seed=wrong).fit(digits, slow)),
+        ("seed", lambda: KnobModel.fit(rows, classes, [4, 8], seed=wrong)),
+        ("device", lambda: linnet.inflection_point([trace.read_latencies()], device=wrong)),
+        ("device", lambda: Trace.read(tmp_path / "t.csv", device=wrong)),
+        ("most", lambda: Trace.read(tmp_path / "t.csv", most=wrong)),
+        ("max_depth", lambda: linnet.Tree.fit(rows, classes, max_depth=wrong)),
+        ("batch", lambda: train_network(digits, slow, [4], 1, wrong, 1.0, 0)),
+        ("slow_ns", lambda: linnet.fit([trace], slow_ns=wrong)),
+        ("pieces", lambda: trace.slices(wrong)),
+        ("at_ns", lambda: trace.split_at(wrong)),
+        *(
+            (name, lambda name=name: linnet.fit([trace], settings=FitSettings(**{name: wrong})))
+            for name in ("max_rows", "epochs", "batch", "replicas", "failover_ns")
+        ),
+    ):
+        with pytest.raises(ValueError, match=f"^{name} is {wrong}, no whole number from 0 to "):
+            takes()
+
+
+def test_what_is_no_whole_number_is_named() -> None:
+    trace = device_trace()
+    for wrong in (1.5, "1", [1]):
+        with pytest.raises(TypeError, match=r"seed is .*, no whole number"):
+            linnet.fit([trace], seed=wrong)
+    with pytest.raises(TypeError, match="inflection_ns is None, no whole number"):
+        linnet.training_rows(trace, None)
+    with pytest.raises(ValueError, match=r"^closed_loop is 0, no whole number from 1 to"):
+        linnet.Array("consumer-deep", 1, 0).run([trace], "baseline", [], closed_loop=0)
+    # Numpy's integers are whole numbers.
+    assert len(linnet.training_rows(trace, np.int64(1000))[1])
+
+
 def test_more_epochs_than_any_run_ends_are_refused() -> None:
     for epochs in (0, 1_000_001, 2**62, 2**64 - 1):
         with pytest.raises(LearnError, match=f"epochs is {epochs}, it must be 1 to 1,000,000"):
             linnet.fit([device_trace()], settings=FitSettings(epochs=epochs))
+
+
+def test_features_of_any_integer_type_have_the_same_score() -> None:
+    model = linnet.fit([device_trace()], settings=QUICK)[0].model
+    features = linnet.inflight_rows(device_trace(), model.inflection_ns)[0]
+    for kind in ("i1", "i8", ">u4", "u8"):
+        given = features.astype(kind)
+        assert np.array_equal(model.scores(given), model.scores(features))
+        assert np.array_equal(model.predict_latency(given), model.predict_latency(features))
+        assert np.array_equal(model.predict("latencies", given[:5].tolist()), model.predict_latency(features[:5]))
+    for wrong in (-1, 256):
+        with pytest.raises(ValueError, match="a value does not fit uint8"):
+            model.scores(np.full((2, 16), wrong))
+    with pytest.raises(TypeError, match="integers are needed"):
+        model.scores(np.zeros((2, 16)))
 
 
 def test_the_guide_needs_no_private_name() -> None:

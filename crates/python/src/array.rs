@@ -23,6 +23,7 @@ use crate::progress::Progress;
 use crate::setup::{Setup, write_mode};
 use crate::ssd::set_share;
 use crate::trace::PyTrace;
+use crate::whole;
 
 const TIMELINES: &str = "timelines";
 
@@ -80,11 +81,11 @@ impl PyArray {
     fn new(
         py: Python<'_>,
         preset: String,
-        replicas: usize,
-        seed: u64,
+        #[pyo3(from_py_with = whole::replicas)] replicas: usize,
+        #[pyo3(from_py_with = whole::seed)] seed: u64,
         device_wide_share: Option<f64>,
         stalls_per_minute: f64,
-        rebuilt: usize,
+        #[pyo3(from_py_with = whole::rebuilt)] rebuilt: usize,
     ) -> PyResult<Self> {
         if !(0.0..=STALLS_MAX).contains(&stalls_per_minute) {
             return Err(errors::DeviceError::new_err(format!(
@@ -165,16 +166,16 @@ impl PyArray {
         streams: Vec<PyRef<'_, PyTrace>>,
         policy: &str,
         models: Vec<Option<PyRef<'_, PyModel>>>,
-        seed: u64,
-        failover_ns: u64,
+        #[pyo3(from_py_with = whole::seed)] seed: u64,
+        #[pyo3(from_py_with = whole::failover_ns)] failover_ns: u64,
         writes_to_all: bool,
         log: bool,
         progress: Option<Py<PyAny>>,
         probe_share: f64,
-        warm_up_ns: u64,
-        closed_loop: Option<NonZeroUsize>,
+        #[pyo3(from_py_with = whole::warm_up_ns)] warm_up_ns: u64,
+        #[pyo3(from_py_with = whole::closed_loop)] closed_loop: Option<NonZeroUsize>,
         hedges: bool,
-        hedge_bytes_max: Option<u32>,
+        #[pyo3(from_py_with = whole::hedge_bytes_max)] hedge_bytes_max: Option<u32>,
     ) -> PyResult<PyRun> {
         let hedge_bytes_max = hedge_bytes_max.unwrap_or(u32::MAX);
         let mut config = Config { probe_share, hedge_bytes_max, ..self.config(seed, failover_ns, writes_to_all) };

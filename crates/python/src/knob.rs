@@ -10,6 +10,7 @@ use crate::errors;
 use crate::numbers::{floats, integers, matrix, rows, unmasked};
 use crate::progress::Progress;
 use crate::sklearn::Nodes;
+use crate::whole;
 
 fn activation(name: &str) -> PyResult<Activation> {
     match name {
@@ -154,9 +155,9 @@ impl PyTree {
         py: Python<'_>,
         x: &Bound<'_, PyAny>,
         y: &Bound<'_, PyAny>,
-        max_depth: usize,
-        min_samples_leaf: usize,
-        max_leaves: usize,
+        #[pyo3(from_py_with = whole::max_depth)] max_depth: usize,
+        #[pyo3(from_py_with = whole::min_samples_leaf)] min_samples_leaf: usize,
+        #[pyo3(from_py_with = whole::max_leaves)] max_leaves: usize,
     ) -> PyResult<Self> {
         let options = CartOptions { depth_max: max_depth, leaf_rows: min_samples_leaf, leaves_max: max_leaves };
         unmasked(y)?;

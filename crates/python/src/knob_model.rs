@@ -11,6 +11,7 @@ use pyo3::types::PyBytes;
 
 use crate::errors;
 use crate::progress::Progress;
+use crate::whole;
 
 /// The model of a knob: a network, a tree, or both, and the value of each class.
 #[pyclass(module = "linnet", name = "KnobModel", frozen)]
@@ -36,14 +37,14 @@ impl PyKnobModel {
         parts: &str,
         hidden: Vec<usize>,
         activation: &str,
-        epochs: usize,
+        #[pyo3(from_py_with = whole::epochs)] epochs: usize,
         learning_rate: f32,
         momentum: f32,
-        max_depth: usize,
-        min_samples_leaf: usize,
-        max_leaves: usize,
+        #[pyo3(from_py_with = whole::max_depth)] max_depth: usize,
+        #[pyo3(from_py_with = whole::min_samples_leaf)] min_samples_leaf: usize,
+        #[pyo3(from_py_with = whole::max_leaves)] max_leaves: usize,
         confidence: f64,
-        seed: u64,
+        #[pyo3(from_py_with = whole::seed)] seed: u64,
     ) -> PyResult<PyKnobModel> {
         let parts = match parts {
             "both" => Parts::Both,

@@ -18,6 +18,7 @@ use crate::errors;
 use crate::model::PyModel;
 use crate::progress::Progress;
 use crate::trace::PyTrace;
+use crate::whole;
 
 type Boost<'py> = Bound<'py, PyArray2<f64>>;
 
@@ -26,10 +27,10 @@ type Boost<'py> = Bound<'py, PyArray2<f64>>;
 pub fn inflection_point<'py>(
     py: Python<'py>,
     latencies: Vec<PyReadonlyArray1<'py, u64>>,
-    device: usize,
-    replicas: usize,
-    seed: u64,
-    failover_ns: u64,
+    #[pyo3(from_py_with = whole::device)] device: usize,
+    #[pyo3(from_py_with = whole::replicas)] replicas: usize,
+    #[pyo3(from_py_with = whole::seed)] seed: u64,
+    #[pyo3(from_py_with = whole::failover_ns)] failover_ns: u64,
 ) -> PyResult<(f64, u64, Boost<'py>)> {
     let columns: Vec<Vec<u64>> = latencies.iter().map(|column| column.as_array().to_vec()).collect();
     let options = InflectionOptions { replicas, seed, failover_ns, ..InflectionOptions::default() };
@@ -79,19 +80,19 @@ pub fn fit<'py>(
     py: Python<'py>,
     traces: Vec<PyRef<'py, PyTrace>>,
     test: Option<Vec<PyRef<'py, PyTrace>>>,
-    seed: u64,
-    epochs: usize,
-    batch: usize,
+    #[pyo3(from_py_with = whole::seed)] seed: u64,
+    #[pyo3(from_py_with = whole::epochs)] epochs: usize,
+    #[pyo3(from_py_with = whole::batch)] batch: usize,
     false_submit_weight: f32,
     train_share: f64,
-    replicas: usize,
-    failover_ns: u64,
-    max_rows: Option<usize>,
+    #[pyo3(from_py_with = whole::replicas)] replicas: usize,
+    #[pyo3(from_py_with = whole::failover_ns)] failover_ns: u64,
+    #[pyo3(from_py_with = whole::max_rows)] max_rows: Option<usize>,
     unbiased: bool,
     pooled: bool,
     shared_trees: bool,
     mean_slow: bool,
-    slow_ns: Option<u64>,
+    #[pyo3(from_py_with = whole::slow_ns)] slow_ns: Option<u64>,
     schema: &str,
     false_revoke: Option<f64>,
     progress: Option<Py<PyAny>>,
@@ -234,7 +235,7 @@ pub fn evaluate<'py>(
     model: PyRef<'py, PyModel>,
     traces: Vec<PyRef<'py, PyTrace>>,
     test_share: f64,
-    slow_ns: Option<u64>,
+    #[pyo3(from_py_with = whole::slow_ns)] slow_ns: Option<u64>,
 ) -> PyResult<Bound<'py, PyDict>> {
     if !(test_share > 0.0 && test_share <= 1.0) {
         return Err(PyValueError::new_err(format!("test_share is {test_share}; it lies above 0 and up to 1")));
@@ -284,7 +285,11 @@ pub type Rows<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>);
 
 /// Features (n, 31) and labels (n,) of a trace's reads, in the order of arrival: the training data of `fit`.
 #[pyfunction]
-pub fn training_rows<'py>(py: Python<'py>, trace: PyRef<'py, PyTrace>, inflection_ns: u64) -> PyResult<Rows<'py>> {
+pub fn training_rows<'py>(
+    py: Python<'py>,
+    trace: PyRef<'py, PyTrace>,
+    #[pyo3(from_py_with = whole::inflection_ns)] inflection_ns: u64,
+) -> PyResult<Rows<'py>> {
     let records = trace.records.clone();
     let set = py.detach(|| TrainingSet::from_records(&records, inflection_ns)).map_err(errors::learn)?;
     let rows = set.len();
@@ -301,7 +306,7 @@ type InflightRows<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>, 
 pub fn inflight_rows<'py>(
     py: Python<'py>,
     trace: PyRef<'py, PyTrace>,
-    inflection_ns: u64,
+    #[pyo3(from_py_with = whole::inflection_ns)] inflection_ns: u64,
     schema: &str,
 ) -> PyResult<InflightRows<'py>> {
     let schema = schema_of(schema)?;

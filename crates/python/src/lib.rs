@@ -29,6 +29,7 @@ mod tenant;
 mod trace;
 mod trace_files;
 mod tune;
+mod whole;
 
 use pyo3::prelude::*;
 

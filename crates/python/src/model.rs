@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors;
 use crate::network::PyNetwork;
-use crate::numbers::unmasked;
+use crate::numbers::integers;
 
 /// CRC-32C, the checksum of model files (spec/model-file.md).
 #[pyfunction]
@@ -133,10 +133,10 @@ impl PyModel {
     }
 
     /// The trees' scores (n,) of features (n, 16) from `inflight_rows`: the logarithm of the odds that a read is slow,
-    /// times 1024. Raises ModelError without trees, and ValueError for features above 63.
-    fn scores<'py>(&self, py: Python<'py>, features: PyReadonlyArray2<'py, u8>) -> PyResult<Bound<'py, PyArray1<i32>>> {
+    /// times 1024. Raises ModelError without trees, and ValueError for features that are not 0 to 63.
+    fn scores<'py>(&self, py: Python<'py>, features: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<i32>>> {
         let trees = self.model.trees.ok_or_else(|| errors::ModelError::new_err("the model has no trees"))?;
-        let rows = rows(&features)?;
+        let rows = rows(features)?;
         Ok(PyArray1::from_vec(py, py.detach(|| rows.iter().map(|row| trees.score(row)).collect())))
     }
 
@@ -146,7 +146,7 @@ impl PyModel {
     fn predict_latency<'py>(
         &self,
         py: Python<'py>,
-        features: PyReadonlyArray2<'py, u8>,
+        features: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray2<u32>>> {
         self.predict(py, "latencies", features)
     }
@@ -158,13 +158,13 @@ impl PyModel {
         &self,
         py: Python<'py>,
         name: &str,
-        features: PyReadonlyArray2<'py, u8>,
+        features: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyArray2<u32>>> {
         let found = self.model.trees.zip(self.model.predictions.each().find(|own| own.name() == name));
         let (trees, prediction) = found.ok_or_else(|| {
             errors::ModelError::new_err(format!("the model predicts no {name}; write it again with `linnet fit`"))
         })?;
-        let rows = rows(&features)?;
+        let rows = rows(features)?;
         let width = prediction.numbers(0, &[0; INFLIGHT_FEATURES]).len();
         let flat: Vec<u32> =
             py.detach(|| rows.iter().flat_map(|row| prediction.numbers(trees.score(row), row)).copied().collect());
@@ -186,8 +186,8 @@ impl PyModel {
 
 /// Rows of features as the trees take them. Larger numbers than a tracker gives would have a score that depends on the
 /// processor's instructions.
-fn rows(features: &PyReadonlyArray2<'_, u8>) -> PyResult<Vec<[u8; INFLIGHT_FEATURES]>> {
-    unmasked(features.as_any())?;
+fn rows(features: &Bound<'_, PyAny>) -> PyResult<Vec<[u8; INFLIGHT_FEATURES]>> {
+    let features: PyReadonlyArray2<'_, u8> = integers(features, "uint8")?.extract()?;
     let width = features.shape()[1];
     if width != INFLIGHT_FEATURES {
         return Err(PyValueError::new_err(format!("rows have {width} features; the trees take {INFLIGHT_FEATURES}")));

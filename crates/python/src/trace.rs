@@ -17,6 +17,7 @@ use pyo3::types::PyDict;
 use crate::errors;
 use crate::progress::Progress;
 use crate::trace_files::{stopped, teller, tenants};
+use crate::whole;
 
 /// Range of factors that re-rating to a target latency distribution searches.
 const FACTORS: (f64, f64) = (0.01, 1000.0);
@@ -104,8 +105,8 @@ impl PyTrace {
         lenient: bool,
         progress: Option<Py<PyAny>>,
         tenant_from: Option<&str>,
-        most: Option<u64>,
-        device: Option<u32>,
+        #[pyo3(from_py_with = whole::most)] most: Option<u64>,
+        #[pyo3(from_py_with = whole::device_or_any)] device: Option<u32>,
     ) -> PyResult<Self> {
         let tenant_from = tenants(tenant_from)?;
         let room = linnet_trace::free().map(|room| (room.bytes / BYTES_A_RECORD, room.limit));
@@ -273,7 +274,7 @@ impl PyTrace {
     /// The trace with I/Os that arrive at one time in an order drawn by a hash of `seed` and their places. Recordings
     /// that list I/Os as they completed would otherwise tell which of them was slow. A log of a modelled device, and
     /// what was drawn before, stays as it is: features are those that its device's model would have had.
-    fn without_ties(&self, py: Python<'_>, seed: u64) -> PyTrace {
+    fn without_ties(&self, py: Python<'_>, #[pyo3(from_py_with = whole::seed)] seed: u64) -> PyTrace {
         let drawn = if self.order_known { None } else { py.detach(|| linnet_learn::without_ties(&self.records, seed)) };
         let records = drawn.map_or_else(|| self.records.clone(), Arc::new);
         let warnings = self.warnings.clone();
@@ -308,7 +309,7 @@ impl PyTrace {
     }
 
     /// Cuts the trace into equal time slices, each beginning at 0.
-    fn slices(&self, pieces: usize) -> PyResult<Vec<PyTrace>> {
+    fn slices(&self, #[pyo3(from_py_with = whole::pieces)] pieces: usize) -> PyResult<Vec<PyTrace>> {
         if pieces == 0 {
             return Err(PyValueError::new_err("pieces is 0; give at least 1"));
         }
@@ -329,7 +330,7 @@ impl PyTrace {
     }
 
     /// Splits the trace in two at this time; the second part also begins at 0.
-    fn split_at(&self, at_ns: u64) -> (PyTrace, PyTrace) {
+    fn split_at(&self, #[pyo3(from_py_with = whole::at_ns)] at_ns: u64) -> (PyTrace, PyTrace) {
         let at = self.records.partition_point(|r| r.arrive_ns < at_ns);
         let (first, second) = self.records.split_at(at);
         let rebased = second.iter().map(|r| IoRecord { arrive_ns: r.arrive_ns - at_ns, ..*r }).collect();
@@ -337,7 +338,7 @@ impl PyTrace {
     }
 
     /// This trace, and from `at_ns` on the other one.
-    fn followed_by(&self, other: &PyTrace, at_ns: u64) -> PyResult<PyTrace> {
+    fn followed_by(&self, other: &PyTrace, #[pyo3(from_py_with = whole::at_ns)] at_ns: u64) -> PyResult<PyTrace> {
         if self.records.last().is_some_and(|last| last.arrive_ns > at_ns) {
             return Err(PyValueError::new_err(format!("{}: has records after {at_ns} ns", self.name)));
         }
@@ -357,7 +358,13 @@ impl PyTrace {
 
     /// Re-rates until the read latencies of the baseline on one device of `preset` resemble those of `target` (LinnOS,
     /// section 5.1). Returns the trace, the factor and the remaining distance (mean absolute log ratio).
-    fn rerate_like(&self, py: Python<'_>, target: &PyTrace, preset: &str, seed: u64) -> PyResult<(PyTrace, f64, f64)> {
+    fn rerate_like(
+        &self,
+        py: Python<'_>,
+        target: &PyTrace,
+        preset: &str,
+        #[pyo3(from_py_with = whole::seed)] seed: u64,
+    ) -> PyResult<(PyTrace, f64, f64)> {
         let total = self.records.len() as u64;
         if let Some(room) = linnet_trace::free().filter(|room| room.bytes / BYTES_A_RERATED < total) {
             let most = room.bytes / BYTES_A_RERATED;
@@ -467,7 +474,13 @@ pub fn workloads() -> Vec<&'static str> {
 
 /// A Table 1 workload (LinnOS, section 5.1): one trace for each device, bursts correlated across them.
 #[pyfunction]
-pub fn synth(py: Python<'_>, workload: &str, seconds: f64, devices: usize, seed: u64) -> PyResult<Vec<PyTrace>> {
+pub fn synth(
+    py: Python<'_>,
+    workload: &str,
+    seconds: f64,
+    #[pyo3(from_py_with = whole::devices)] devices: usize,
+    #[pyo3(from_py_with = whole::seed)] seed: u64,
+) -> PyResult<Vec<PyTrace>> {
     let made = py.detach(|| linnet_trace::synth(workload, seconds, devices, seed)).map_err(errors::trace)?;
     Ok(made.into_iter().map(|records| PyTrace::made(workload.to_owned(), records)).collect())
 }

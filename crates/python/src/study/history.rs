@@ -12,6 +12,7 @@ use crate::learn::Rows;
 use crate::network::PyNetwork;
 use crate::progress::Progress;
 use crate::trace::PyTrace;
+use crate::whole;
 
 /// Trains a network on rows of any number of digits and quantises it to three decimals. Ctrl-C stops it between two epochs.
 #[pyfunction]
@@ -21,10 +22,10 @@ pub fn train_network<'py>(
     rows: PyReadonlyArray2<'py, u8>,
     slow: PyReadonlyArray1<'py, bool>,
     hidden: Vec<usize>,
-    epochs: usize,
-    batch: usize,
+    #[pyo3(from_py_with = whole::epochs)] epochs: usize,
+    #[pyo3(from_py_with = whole::batch)] batch: usize,
     false_submit_weight: f32,
-    seed: u64,
+    #[pyo3(from_py_with = whole::seed)] seed: u64,
 ) -> PyResult<PyNetwork> {
     let width = rows.shape()[1];
     let digits: Vec<u8> = rows.as_array().iter().copied().collect();
@@ -58,8 +59,8 @@ pub fn train_network<'py>(
 pub fn history_rows<'py>(
     py: Python<'py>,
     trace: PyRef<'py, PyTrace>,
-    history: usize,
-    inflection_ns: u64,
+    #[pyo3(from_py_with = whole::history)] history: usize,
+    #[pyo3(from_py_with = whole::inflection_ns)] inflection_ns: u64,
 ) -> PyResult<Rows<'py>> {
     let records = trace.records.clone();
     let set = py.detach(|| HistorySet::from_records(&records, history, inflection_ns)).map_err(errors::learn)?;
