@@ -70,7 +70,8 @@ pub struct Counts {
     pub lost: u64,
     /// Learned.
     pub learned: u64,
-    /// Not learned: a number was not finite.
+    /// Not learned by the network: a number was not finite, or the step was refused; in the second case the normaliser has
+    /// learned the row.
     pub refused: u64,
 }
 
