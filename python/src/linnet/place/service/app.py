@@ -1,43 +1,37 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The HTTP interface: routes, errors, request ids. The work is in operations.py, its order in writer.py."""
+"""The HTTP interface: routes and request ids. The work is in operations.py, its order in writer.py."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from enum import Enum
-from http import HTTPStatus
 from typing import Annotated, Any
 
 import numpy as np
 from fastapi import FastAPI, Header, Path, Query, Request
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
-from starlette.exceptions import HTTPException
-from starlette.routing import Match, Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from linnet._native import __version__
 from linnet.place.rebalance import rebalance
-from linnet.place.service import schema
+from linnet.place.service import replies, schema
+from linnet.place.service.errors import Answered, answer_errors, problems
 from linnet.place.service.extender import routes as extender_routes
+from linnet.place.service.forms import advised
+from linnet.place.service.gates import Bounded, Measured
 from linnet.place.service.kubernetes_api import Api
-from linnet.place.service.operations import Operations, advised
+from linnet.place.service.operations import Operations
 from linnet.place.service.pods import Pods
-from linnet.place.service.schema import NAME, Problem, profile_of
-from linnet.place.service.state import StateError
+from linnet.place.service.schema import NAME, profile_of
 from linnet.place.service.telemetry import Telemetry
 from linnet.place.service.writer import Answer, Refused, Undo, Writer
 from linnet.place.words import Profile
 
-BODY_MAX = 16 * 1024 * 1024
-"""Bytes of a request."""
 ADVICE_S = 20.0
 """Seconds after which the moves that were found are the advice."""
 TENANTS: list[str | Enum] = ["tenants"]
@@ -53,27 +47,6 @@ Key = Annotated[
 Id = Annotated[str, Path(pattern=NAME, alias="id")]
 Offset = Annotated[int, Query(ge=0, le=10**9)]
 Limit = Annotated[int, Query(ge=1, le=1000)]
-
-
-def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """The documented errors of a route."""
-    said = {
-        400: "The body is not UTF-8 text.",
-        404: "There is none of this name.",
-        409: "The request conflicts with the state, or no drive can take the tenant.",
-        413: "The body is too large.",
-        500: "A kept answer is damaged; nothing was changed.",
-        503: "The state could not be written; nothing was changed.",
-    }
-    return {code: {"model": Problem, "description": said[code]} for code in codes}
-
-
-class Answered(JSONResponse):
-    """JSON in ASCII: a name that a request gave may be no text that UTF-8 can say, such as half of a surrogate pair."""
-
-    def render(self, content: Any) -> bytes:
-        """The bytes."""
-        return json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 class Copied(Response):
@@ -136,9 +109,9 @@ def build(service: Service) -> FastAPI:
         redoc_url=None,
         default_response_class=Answered,
     )
-    _errors(app)
+    answer_errors(app)
     app.add_middleware(Bounded)
-    _measured(app, service)
+    app.add_middleware(Measured, telemetry=service.telemetry)
     _tenants(app, service)
     _drives(app, service)
     _advice(app, service)
@@ -171,9 +144,9 @@ def _tenants(app: FastAPI, service: Service) -> None:
         "/v1/tenants",
         status_code=201,
         tags=tags,
-        responses=_also(200, schema.Admitted) | problems(400, 404, 409, 413, 500, 503),
+        responses=_also(200, replies.Admitted) | problems(400, 404, 409, 413, 500, 503),
     )
-    async def admit(request: Request, body: schema.TenantIn, key: Key = None) -> schema.Admitted:
+    async def admit(request: Request, body: schema.TenantIn, key: Key = None) -> replies.Admitted:
         """Place a tenant: 201, or 200 where it was placed before by the same request."""
         if body.profile is not None and body.profile_name is not None:
             raise Refused(409, "two_profiles", "give profile or profile_name, not both")
@@ -185,33 +158,33 @@ def _tenants(app: FastAPI, service: Service) -> None:
         return await service.change(request, key, work)  # type: ignore[return-value]
 
     @app.get("/v1/tenants", tags=tags)
-    async def list_tenants(offset: Offset = 0, limit: Limit = 100) -> schema.Tenants:
+    async def list_tenants(offset: Offset = 0, limit: Limit = 100) -> replies.Tenants:
         """Tenants, by id."""
-        return schema.Tenants(**await service.read(lambda: do.list_tenants(offset, limit)))
+        return replies.Tenants(**await service.read(lambda: do.list_tenants(offset, limit)))
 
     @app.get("/v1/tenants/{id}", tags=tags, responses=problems(404))
-    async def show_tenant(tenant: Id) -> schema.TenantOut:
+    async def show_tenant(tenant: Id) -> replies.TenantOut:
         """A tenant, its drive, and what the model predicts for it."""
-        return schema.TenantOut(**await service.read(lambda: do.show_tenant(tenant)))
+        return replies.TenantOut(**await service.read(lambda: do.show_tenant(tenant)))
 
     @app.delete("/v1/tenants/{id}", tags=tags, responses=problems(404, 409, 500, 503))
-    async def remove(request: Request, tenant: Id, key: Key = None) -> schema.Removed:
+    async def remove(request: Request, tenant: Id, key: Key = None) -> replies.Removed:
         """Take a tenant away."""
         return await service.change(request, key, lambda undo: do.remove(undo, tenant))  # type: ignore[return-value]
 
     @app.post("/v1/tenants/{id}/move", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
-    async def move(request: Request, tenant: Id, body: schema.MoveIn, key: Key = None) -> schema.Moved:
+    async def move(request: Request, tenant: Id, body: schema.MoveIn, key: Key = None) -> replies.Moved:
         """Move a tenant to a drive, if the model allows it there."""
         return await service.change(request, key, lambda undo: do.move(undo, tenant, body.drive))  # type: ignore[return-value]
 
     @app.put("/v1/tenants/{id}/profile", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
-    async def reprofile(request: Request, tenant: Id, body: schema.ProfileIn, key: Key = None) -> schema.Moved:
+    async def reprofile(request: Request, tenant: Id, body: schema.ProfileIn, key: Key = None) -> replies.Moved:
         """Give a tenant a measured profile. A staged tenant leaves its staging drive if another takes it."""
         profile = profile_of(tenant, body.features)
         return await service.change(request, key, lambda undo: do.reprofile(undo, tenant, profile))  # type: ignore[return-value]
 
     @app.post("/v1/tenants/{id}/observations", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
-    async def observe(request: Request, tenant: Id, body: schema.ObservationIn, key: Key = None) -> schema.Observed:
+    async def observe(request: Request, tenant: Id, body: schema.ObservationIn, key: Key = None) -> replies.Observed:
         """Tell what was measured of a tenant; the answer says whether it should be measured again or moved."""
         seen = None if body.features is None else profile_of(tenant, body.features)
 
@@ -228,35 +201,35 @@ def _drives(app: FastAPI, service: Service) -> None:
     do, tags = service.operations, DRIVES
 
     @app.post("/v1/drives", status_code=201, tags=tags, responses=problems(400, 409, 413, 500, 503))
-    async def register(request: Request, body: schema.DrivesIn, key: Key = None) -> schema.Registered:
+    async def register(request: Request, body: schema.DrivesIn, key: Key = None) -> replies.Registered:
         """Register drives: all of them, or none. One that is known with the same figures counts as known."""
         specs = [one.spec() for one in body.drives]
         return await service.change(request, key, lambda undo: do.register(undo, specs))  # type: ignore[return-value]
 
     @app.get("/v1/drives", tags=tags)
-    async def list_drives(offset: Offset = 0, limit: Limit = 100) -> schema.Drives:
+    async def list_drives(offset: Offset = 0, limit: Limit = 100) -> replies.Drives:
         """Drives, in the order in which they were registered."""
-        return schema.Drives(**await service.read(lambda: do.list_drives(offset, limit)))
+        return replies.Drives(**await service.read(lambda: do.list_drives(offset, limit)))
 
     @app.get("/v1/drives/{id}", tags=tags, responses=problems(404))
-    async def show_drive(drive: Id) -> schema.DriveDetail:
+    async def show_drive(drive: Id) -> replies.DriveDetail:
         """A drive, its tenants, and promises that the model sees broken."""
-        return schema.DriveDetail(**await service.read(lambda: do.show_drive(drive)))
+        return replies.DriveDetail(**await service.read(lambda: do.show_drive(drive)))
 
     @app.put("/v1/drives", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
-    async def correct(request: Request, body: schema.DrivesIn, key: Key = None) -> schema.Corrected:
+    async def correct(request: Request, body: schema.DrivesIn, key: Key = None) -> replies.Corrected:
         """Give drives other figures: all of them, or none. Their tenants stay, whatever it breaks."""
         specs = [one.spec() for one in body.drives]
         return await service.change(request, key, lambda undo: do.correct(undo, specs))  # type: ignore[return-value]
 
     @app.put("/v1/drives/{id}", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
-    async def correct_one(request: Request, drive: Id, body: schema.FiguresIn, key: Key = None) -> schema.DriveDetail:
+    async def correct_one(request: Request, drive: Id, body: schema.FiguresIn, key: Key = None) -> replies.DriveDetail:
         """Give a drive other figures. Its tenants stay: the answer has the promises that the model then sees broken."""
         spec = body.spec_of(drive)
         return await service.change(request, key, lambda undo: do.correct_one(undo, spec))  # type: ignore[return-value]
 
     @app.delete("/v1/drives/{id}", tags=tags, responses=problems(404, 409, 500, 503))
-    async def unregister(request: Request, drive: Id, key: Key = None) -> schema.Named:
+    async def unregister(request: Request, drive: Id, key: Key = None) -> replies.Named:
         """Forget a drive that has no tenants."""
         return await service.change(request, key, lambda undo: do.unregister(undo, drive))  # type: ignore[return-value]
 
@@ -265,7 +238,7 @@ def _advice(app: FastAPI, service: Service) -> None:
     do, search = service.operations, asyncio.Lock()
 
     @app.post("/v1/whatif", tags=["advice"], responses=problems(400, 404, 409, 413))
-    async def whatif(body: schema.TenantIn) -> schema.WhatIfOut:
+    async def whatif(body: schema.TenantIn) -> replies.WhatIfOut:
         """May this tenant go there, and who suffers? Changes nothing."""
         if (body.profile is None) == (body.profile_name is None):
             raise Refused(409, "one_profile", "give profile or profile_name, one of them")
@@ -274,25 +247,25 @@ def _advice(app: FastAPI, service: Service) -> None:
             named = None if body.profile_name is None else do.profile(body.profile_name)
             return do.what_if(body.tenant(named), body.drive)
 
-        return schema.WhatIfOut(**await service.read(ask))
+        return replies.WhatIfOut(**await service.read(ask))
 
     @app.get("/v1/rebalance", tags=["advice"])
-    async def advise(moves_max: Annotated[int, Query(ge=0, le=1000)] = 20) -> schema.RebalanceOut:
+    async def advise(moves_max: Annotated[int, Query(ge=0, le=1000)] = 20) -> replies.RebalanceOut:
         """Which tenants should move. Changes nothing; POST /v1/tenants/{id}/move carries a move out."""
         # The service goes on meanwhile. One at a time: each takes a processor and the memory of a copy.
         async with search:
             allocator = await service.read(do.aside)
             until = time.monotonic() + ADVICE_S
             found = await asyncio.to_thread(rebalance, allocator, moves_max, late=lambda: time.monotonic() > until)
-        return schema.RebalanceOut(**advised(found))
+        return replies.RebalanceOut(**advised(found))
 
     @app.get("/v1/profiles", tags=["profiles"])
-    async def list_profiles() -> schema.Profiles:
+    async def list_profiles() -> replies.Profiles:
         """Names of the profiles that tenants may name."""
-        return schema.Profiles(names=await service.read(lambda: sorted(do.profiles)))
+        return replies.Profiles(names=await service.read(lambda: sorted(do.profiles)))
 
     @app.put("/v1/profiles/{id}", tags=["profiles"], responses=problems(400, 409, 413, 500, 503))
-    async def name_profile(request: Request, name: Id, body: schema.ProfileIn, key: Key = None) -> schema.Named:
+    async def name_profile(request: Request, name: Id, body: schema.ProfileIn, key: Key = None) -> replies.Named:
         """Store a profile under a name."""
         profile: Profile = profile_of(name, body.features)
         return await service.change(request, key, lambda undo: do.name_profile(undo, profile))  # type: ignore[return-value]
@@ -300,77 +273,6 @@ def _advice(app: FastAPI, service: Service) -> None:
 
 def _also(status: int, model: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     return {status: {"model": model, "description": "Done before."}}
-
-
-def _errors(app: FastAPI) -> None:
-    @app.exception_handler(Refused)
-    async def refused(request: Request, error: Refused) -> JSONResponse:
-        body = {"code": error.code, "message": error.message, "reasons": error.more.get("reasons", [])}
-        headers = {"Retry-After": "5"} if error.status == 503 else None
-        return Answered(body, error.status, headers)
-
-    @app.exception_handler(StateError)
-    async def damaged(request: Request, error: StateError) -> JSONResponse:
-        return Answered({"code": "state_damaged", "message": str(error), "reasons": []}, 500)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        # Without what was sent: it may be a number or a text that JSON cannot say.
-        said = [{name: one[name] for name in ("type", "loc", "msg")} for one in error.errors()]
-        return Answered({"detail": said}, 422)
-
-    @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
-        headers = {name.lower(): value for name, value in (error.headers or {}).items()}
-        if error.status_code == 405:
-            # A path has a route for each of its methods; the framework names those of one.
-            methods = [
-                route.methods or set()
-                for route in app.routes
-                if isinstance(route, Route) and route.matches(request.scope)[0] != Match.NONE
-            ]
-            headers["allow"] = ", ".join(sorted(set().union(*methods)))
-        code = "too_large" if error.status_code == 413 else HTTPStatus(error.status_code).name.lower()
-        return Answered({"code": code, "message": str(error.detail), "reasons": []}, error.status_code, headers)
-
-
-class Bounded:
-    """Refuses a body that is too large: before it is read if it says its length, and when it gets there otherwise."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        said = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        length, got = int(said) if said.isdigit() else 0, 0
-
-        async def counted() -> Message:
-            nonlocal got
-            message: Message = {} if length > BODY_MAX else await receive()
-            got += len(message.get("body", b""))
-            if max(length, got) > BODY_MAX:
-                raise HTTPException(413, f"the body has {max(length, got)} bytes or more; at most {BODY_MAX}")
-            return message
-
-        await self._app(scope, counted, send)
-
-
-def _measured(app: FastAPI, service: Service) -> None:
-    @app.middleware("http")
-    async def count(request: Request, go_on: Callable[[Request], Awaitable[Response]]) -> Response:
-        began, status = time.monotonic(), 500
-        try:
-            response = await go_on(request)
-            status = response.status_code
-            return response
-        finally:
-            name = getattr(request.scope.get("route"), "path", "other")
-            service.telemetry.requests.labels(name, status).inc()
-            service.telemetry.seconds.labels(name).observe(time.monotonic() - began)
 
 
 def _gauges(service: Service) -> None:

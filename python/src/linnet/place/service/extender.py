@@ -28,8 +28,9 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from linnet.place.service.replies import Problem
 from linnet.place.service.rows import BYTES_MAX
-from linnet.place.service.schema import Problem, Slos
+from linnet.place.service.schema import Slos
 from linnet.place.slo import Tenant, unusable
 
 if TYPE_CHECKING:

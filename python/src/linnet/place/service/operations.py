@@ -17,13 +17,13 @@ from linnet.place.allocate import Allocator, Settings
 from linnet.place.batch import HIGH, LOW, VALUE
 from linnet.place.cluster import NONE, Cluster, DriveSpec
 from linnet.place.drift import WINDOWS, Advice, advise, broken, drift
-from linnet.place.rebalance import Advice as Moves
 from linnet.place.rebalance import rebalance
+from linnet.place.service.forms import advised, asked
 from linnet.place.service.state import State
 from linnet.place.service.writer import Answer, Refused, Undo
 from linnet.place.slo import Tenant, unusable
 from linnet.place.whatif import WhatIf, what_if
-from linnet.place.words import Interference, Prediction, Profile
+from linnet.place.words import Interference, Profile
 
 KINDS_MAX = 1024
 """Kinds of drives: the model is asked about a newcomer on each of them at once."""
@@ -269,26 +269,7 @@ class Operations:
 
     def what_if(self, tenant: Tenant, drive: str | None) -> dict[str, Any]:
         """The same as JSON."""
-        answer = self.ask(tenant, drive)
-        effects = [
-            {
-                "tenant": one.tenant,
-                "newcomer": one.newcomer,
-                "metric": one.metric,
-                "before": shown(one.before),
-                "after": shown(one.after),
-                "change_percent": one.change_percent,
-                "limit": one.limit,
-                "confidence_percent": one.confidence_percent,
-                "compared": one.compared,
-                "broken": one.broken,
-                "cause": one.cause,
-                "cause_share": one.cause_share,
-            }
-            for one in answer.effects
-        ]
-        found = {"allowed": answer.allowed, "drive": answer.drive, "effects": effects, "reasons": answer.reasons}
-        return {**found, "text": answer.text()}
+        return asked(self.ask(tenant, drive))
 
     def list_drives(self, offset: int, limit: int) -> dict[str, Any]:
         """Drives in the order in which they were registered."""
@@ -418,24 +399,3 @@ class Operations:
             del self.profiles[name]
         else:
             self.profiles[name] = before
-
-
-def shown(one: Prediction) -> dict[str, float]:
-    """A prediction as JSON."""
-    return {"value": one.value, "low90": one.low90, "high90": one.high90}
-
-
-def advised(found: Moves) -> dict[str, Any]:
-    """Advice on moves as JSON."""
-    moves = [
-        {
-            "tenant": move.tenant,
-            "from": move.source,
-            "to": move.target,
-            "capacity_bytes": move.capacity_bytes,
-            "reason": move.reason,
-        }
-        for move in found.moves
-    ]
-    names = ("bytes_moved", "broken_before", "broken_after", "drives_before", "drives_after", "complete")
-    return {"moves": moves, **{name: getattr(found, name) for name in names}}

@@ -20,7 +20,8 @@ from linnet.files import read_bounded
 from linnet.place.allocate import Settings
 from linnet.place.catalogue import profiles
 from linnet.place.cluster import DriveSpec
-from linnet.place.service.app import BODY_MAX, Service, build
+from linnet.place.service.app import Service, build
+from linnet.place.service.gates import BODY_MAX
 from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
 from linnet.place.service.schema import DrivesIn

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Answers of the library as the JSON of the interface."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from linnet.place.rebalance import Advice
+from linnet.place.whatif import WhatIf
+from linnet.place.words import Prediction
+
+
+def asked(answer: WhatIf) -> dict[str, Any]:
+    """What a tenant would do, and to whom."""
+    effects = [
+        {
+            "tenant": one.tenant,
+            "newcomer": one.newcomer,
+            "metric": one.metric,
+            "before": shown(one.before),
+            "after": shown(one.after),
+            "change_percent": one.change_percent,
+            "limit": one.limit,
+            "confidence_percent": one.confidence_percent,
+            "compared": one.compared,
+            "broken": one.broken,
+            "cause": one.cause,
+            "cause_share": one.cause_share,
+        }
+        for one in answer.effects
+    ]
+    found = {"allowed": answer.allowed, "drive": answer.drive, "effects": effects, "reasons": answer.reasons}
+    return {**found, "text": answer.text()}
+
+
+def shown(one: Prediction) -> dict[str, float]:
+    """A prediction as JSON."""
+    return {"value": one.value, "low90": one.low90, "high90": one.high90}
+
+
+def advised(found: Advice) -> dict[str, Any]:
+    """Advice on moves as JSON."""
+    moves = [
+        {
+            "tenant": move.tenant,
+            "from": move.source,
+            "to": move.target,
+            "capacity_bytes": move.capacity_bytes,
+            "reason": move.reason,
+        }
+        for move in found.moves
+    ]
+    names = ("bytes_moved", "broken_before", "broken_after", "drives_before", "drives_after", "complete")
+    return {"moves": moves, **{name: getattr(found, name) for name in names}}

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What every request passes before its route: its size is bounded, and it is counted."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from linnet.place.service.telemetry import Telemetry
+
+BODY_MAX = 16 * 1024 * 1024
+"""Bytes of a request."""
+
+
+class Bounded:
+    """Refuses a body that is too large: before it is read if it says its length, and when it gets there otherwise."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        said = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+        length, got = int(said) if said.isdigit() else 0, 0
+
+        async def counted() -> Message:
+            nonlocal got
+            message: Message = {} if length > BODY_MAX else await receive()
+            got += len(message.get("body", b""))
+            if max(length, got) > BODY_MAX:
+                raise HTTPException(413, f"the body has {max(length, got)} bytes or more; at most {BODY_MAX}")
+            return message
+
+        await self._app(scope, counted, send)
+
+
+class Measured:
+    """Counts requests and the seconds to their answers."""
+
+    def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
+        self._app, self._telemetry = app, telemetry
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.monotonic(), 500
+
+        async def seen(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, seen)
+        finally:
+            name = getattr(scope.get("route"), "path", "other")
+            self._telemetry.requests.labels(name, status).inc()
+            self._telemetry.seconds.labels(name).observe(time.monotonic() - began)
