@@ -28,13 +28,16 @@ time.time_ns = lambda: true_ns() + int(next(steps) * 1e9)
 class Service:
     """`linnet place serve` on a free port."""
 
-    def __init__(self, state: Path, *options: object, before: str = "") -> None:
+    def __init__(
+        self, state: Path, *options: object, before: str = "", said: str = r"http://127\.0\.0\.1:(\d+)"
+    ) -> None:
+        """``before`` is run first in its process; ``said`` is what it prints, with its port."""
         words = ["place", "serve", "--listen", "127.0.0.1:0", "--state", str(state), *map(str, options)]
         self.process: Started | subprocess.Popen[str] = self._started(words, before)
         assert self.process.stdout is not None
-        said = self.process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
-        assert found, said + self.process.communicate()[1]
+        line = self.process.stdout.readline()
+        found = re.search(said, line)
+        assert found, line + self.process.communicate()[1]
         self.port = int(found.group(1))
 
     @staticmethod

@@ -499,7 +499,7 @@ def test_requests_are_answered_while_advice_is_sought(tmp_path: Path) -> None:
 
 def test_advice_that_takes_too_long_is_what_was_found(tmp_path: Path) -> None:
     (tmp_path / "drives.toml").write_text(TOML)
-    hasty = "import linnet.place.service.app as app; app.ADVICE_S = -1.0"
+    hasty = "import linnet.place.service.advice as advice; advice.ADVICE_S = -1.0"
     with Service(tmp_path / "state.db", "--drives", tmp_path / "drives.toml", before=hasty) as running:
         client = running.client()
         assert client.ask("POST", "/v1/tenants", tenant("a"))[0] == 201

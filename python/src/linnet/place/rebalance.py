@@ -73,6 +73,8 @@ def rebalance(
     search = _Search(allocator, moves_max, late)
     with allocator.trial():
         for drive in (d for d, count in broken.items() if count):
+            if not search.goes_on():
+                break
             search.mend(drive)
             after += search.count(drive) - broken[drive]
         lightest = used[np.argsort([allocator.load(int(drive)) for drive in used], kind="stable")][:EMPTIED_MAX]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
@@ -18,11 +17,11 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
 from linnet._native import __version__
-from linnet.place.rebalance import rebalance
 from linnet.place.service import replies, schema
+from linnet.place.service.advice import Searches
+from linnet.place.service.advice import routes as advice_routes
 from linnet.place.service.errors import Answered, answer_errors, problems
 from linnet.place.service.extender import routes as extender_routes
-from linnet.place.service.forms import advised
 from linnet.place.service.gates import Bounded, Measured
 from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
@@ -32,8 +31,6 @@ from linnet.place.service.telemetry import Telemetry
 from linnet.place.service.writer import Answer, Refused, Undo, Writer
 from linnet.place.words import Profile
 
-ADVICE_S = 20.0
-"""Seconds after which the moves that were found are the advice."""
 TENANTS: list[str | Enum] = ["tenants"]
 DRIVES: list[str | Enum] = ["drives"]
 ABOUT = """Places tenants on shared SSDs so that no SLO of those that share a drive is broken, as a model predicts.
@@ -65,6 +62,7 @@ class Service:
         self.operations = operations
         self.telemetry = telemetry
         self.writer = Writer(operations.state, broken, telemetry.committed)
+        self.searches = Searches()
         self.pods = None if api is None else Pods(api, operations, self.writer.change, telemetry.followed.set)
 
     async def read(self, work: Callable[[], Any]) -> Any:
@@ -114,7 +112,8 @@ def build(service: Service) -> FastAPI:
     app.add_middleware(Measured, telemetry=service.telemetry)
     _tenants(app, service)
     _drives(app, service)
-    _advice(app, service)
+    advice_routes(app, service)
+    _profiles(app, service)
     app.include_router(extender_routes(lambda ask: service.read(lambda: ask(service.operations)), service.pods))
 
     @app.get("/healthz", tags=["operation"])
@@ -234,30 +233,8 @@ def _drives(app: FastAPI, service: Service) -> None:
         return await service.change(request, key, lambda undo: do.unregister(undo, drive))  # type: ignore[return-value]
 
 
-def _advice(app: FastAPI, service: Service) -> None:
-    do, search = service.operations, asyncio.Lock()
-
-    @app.post("/v1/whatif", tags=["advice"], responses=problems(400, 404, 409, 413))
-    async def whatif(body: schema.TenantIn) -> replies.WhatIfOut:
-        """May this tenant go there, and who suffers? Changes nothing."""
-        if (body.profile is None) == (body.profile_name is None):
-            raise Refused(409, "one_profile", "give profile or profile_name, one of them")
-
-        def ask() -> dict[str, Any]:
-            named = None if body.profile_name is None else do.profile(body.profile_name)
-            return do.what_if(body.tenant(named), body.drive)
-
-        return replies.WhatIfOut(**await service.read(ask))
-
-    @app.get("/v1/rebalance", tags=["advice"])
-    async def advise(moves_max: Annotated[int, Query(ge=0, le=1000)] = 20) -> replies.RebalanceOut:
-        """Which tenants should move. Changes nothing; POST /v1/tenants/{id}/move carries a move out."""
-        # The service goes on meanwhile. One at a time: each takes a processor and the memory of a copy.
-        async with search:
-            allocator = await service.read(do.aside)
-            until = time.monotonic() + ADVICE_S
-            found = await asyncio.to_thread(rebalance, allocator, moves_max, late=lambda: time.monotonic() > until)
-        return replies.RebalanceOut(**advised(found))
+def _profiles(app: FastAPI, service: Service) -> None:
+    do = service.operations
 
     @app.get("/v1/profiles", tags=["profiles"])
     async def list_profiles() -> replies.Profiles:

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import signal
 import socket
 import sys
+import time
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,7 @@ from linnet.place.allocate import Settings
 from linnet.place.catalogue import profiles
 from linnet.place.cluster import DriveSpec
 from linnet.place.service.app import Service, build
+from linnet.place.service.connections import CONNECTIONS_MAX, Slow, arrives, raise_files
 from linnet.place.service.gates import BODY_MAX
 from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
@@ -36,20 +40,47 @@ IDLE_S = 75
 """Seconds after which an idle connection is closed: longer than the pools of common clients keep one."""
 
 
+ARRIVE_S = 3.0
+"""Seconds after a signal that a request may still take to arrive."""
+FINISH_S = 10
+"""Seconds after a signal until requests that were not answered are given up."""
+
+
 class _Server(uvicorn.Server):
     """Ends with status 0 after a signal: uvicorn's own raises the signal again when it has shut down.
 
     What it says when it is ready is said once signals end it in order.
     """
 
-    def __init__(self, config: uvicorn.Config, ready: str) -> None:
+    def __init__(self, config: uvicorn.Config, ready: str, ending: Callable[[], None]) -> None:
+        """``ending`` is called when the shutdown begins."""
         super().__init__(config)
-        self._ready = ready
+        self._ready, self._ending = ready, ending
+        self._slow = Slow(config.limit_concurrency or CONNECTIONS_MAX)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer, and say so."""
         await super().startup(sockets)
         print(self._ready, flush=True)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look at the connections each second: this is called ten times as often."""
+        if counter % 10 == 0:
+            connections = list(self.server_state.connections)
+            self._slow.count(len(connections))
+            self._slow.look(connections, time.monotonic())
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish what runs, but do not wait long for a request that does not arrive."""
+        self._ending()
+        asyncio.get_running_loop().call_later(ARRIVE_S, self._cut)
+        await super().shutdown(sockets)
+
+    def _cut(self) -> None:
+        for one in list(self.server_state.connections):
+            if arrives(one):
+                one.transport.close()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -125,9 +156,18 @@ def serve(
         ready = f"linnet place: http://{shown}:{listener.getsockname()[1]}, {len(do.cluster)} drives, "
         ready += f"{do.cluster.placed} tenants; state in {path}"
         config = uvicorn.Config(
-            build(service), log_level="warning", access_log=False, backlog=BACKLOG, timeout_keep_alive=IDLE_S
+            build(service),
+            ws="none",
+            log_level="warning",
+            access_log=False,
+            backlog=BACKLOG,
+            limit_concurrency=raise_files(),
+            timeout_keep_alive=IDLE_S,
+            timeout_graceful_shutdown=FINISH_S,
         )
-        _Server(config, ready).run(sockets=[listener])
+        # It says so for each request; `Slow` says it once.
+        logging.getLogger("uvicorn.error").addFilter(lambda one: "concurrency limit" not in one.getMessage())
+        _Server(config, ready, service.searches.end).run(sockets=[listener])
     except BaseException:
         # Ctrl-C before it served, say. What ends a service that serves ends it without one.
         close()

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Connections of the service: how many there may be, and how long a request may take to arrive."""
+
+from __future__ import annotations
+
+import resource
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any
+
+RECEIVE_S = 30.0
+"""Seconds that the head of a request may take, and then its body."""
+CONNECTIONS_MAX = 1024
+"""Connections; while there are as many, further requests are answered 503."""
+FILES = 64
+"""Descriptors that are not connections: the state, its log, the loop, and connections that are closed at once."""
+
+
+def raise_files() -> int:
+    """Raise the soft limit of open files to the hard one. Returns how many connections the service may have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # a hard limit above what the kernel allows now
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return CONNECTIONS_MAX if soft == resource.RLIM_INFINITY else max(1, min(CONNECTIONS_MAX, soft - FILES))
+
+
+class Slow:
+    """Ends connections whose request does not arrive, and says once when there are too many connections.
+
+    uvicorn bounds how long an idle connection is kept, but neither how long it may take to send its first request nor
+    how long a request may take.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._over = limit, False
+        self._since: dict[Any, tuple[object, float]] = {}
+        """For each connection from which something is awaited, the last request of which was seen, and since when."""
+
+    def look(self, connections: Iterable[Any], now: float) -> None:
+        """Look at uvicorn's connections, every second or so; ``now`` is of a clock that never steps back."""
+        waiting = {one: one.cycle for one in connections if arrives(one)}
+        self._since = {
+            one: seen if (seen := self._since.get(one)) and seen[0] is cycle else (cycle, now)
+            for one, cycle in waiting.items()
+        }
+        for one, (_, since) in self._since.items():
+            if now - since > RECEIVE_S:
+                one.transport.close()
+
+    def count(self, connections: int) -> None:
+        """Say when the limit is reached, once until there are fewer again."""
+        over = connections >= self._limit
+        if over and not self._over:
+            said = f"{connections} connections, the limit is {self._limit}: requests are refused until there are fewer"
+            print(f"linnet place: {said}", file=sys.stderr, flush=True)
+        self._over = over
+
+
+def arrives(one: Any) -> bool:
+    """Whether a request on one of uvicorn's connections has not arrived whole: its head, or its body."""
+    if one.cycle is None or one.cycle.response_complete:
+        # After an answer uvicorn's own timer runs until the next request begins.
+        return one.timeout_keep_alive_task is None
+    return bool(one.cycle.more_body)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Clients of the placement service that leave, stall, or ask for too much at once."""
+
+import contextlib
+import resource
+import signal
+import socket
+import time
+from pathlib import Path
+
+from place_client import Client, Service, drives, tenant
+
+ENDLESS = """
+import time
+import linnet.place.service.advice as advice
+true = advice.rebalance
+def endless(allocator, moves_max, late):
+    while not late():
+        time.sleep(0.01)
+    return true(allocator, moves_max, late=late)
+advice.rebalance, advice.ADVICE_S = endless, 600.0
+"""
+"""A search for moves that ends only when it is told so."""
+HASTY = """
+import linnet.place.service.connections as connections, linnet.place.service.serve as serve
+connections.RECEIVE_S, connections.CONNECTIONS_MAX = {receive}, {most}
+serve.ARRIVE_S, serve.FINISH_S = {arrive}, {finish}
+"""
+HALF_HEAD = b"GET /healthz HTTP/1.1\r\nHo"
+HALF_BODY = b'POST /v1/tenants HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"id":'
+
+
+def hasty(receive: float = 600.0, most: int = 1024, arrive: float = 600.0, finish: int = 600) -> str:
+    return HASTY.format(receive=receive, most=most, arrive=arrive, finish=finish)
+
+
+def asking(service: Service, path: str = "/v1/rebalance") -> Client:
+    client = service.client()
+    client.connection.request("GET", path)
+    return client
+
+
+def stalled(service: Service, sent: bytes) -> socket.socket:
+    found = socket.create_connection(("127.0.0.1", service.port), timeout=60)
+    found.sendall(sent)
+    return found
+
+
+def closed(one: socket.socket) -> bool:
+    with contextlib.suppress(ConnectionResetError):
+        return one.recv(1) == b""
+    return True
+
+
+def status_of(client: Client) -> int:
+    return client.ask("GET", "/v1/rebalance")[0]
+
+
+def test_searches_of_clients_that_left_end_and_others_are_told_to_come_again(tmp_path: Path) -> None:
+    with Service(tmp_path / "s.db", before=ENDLESS) as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(1))
+        client.ask("POST", "/v1/tenants", tenant("a"))
+        runs = asking(service)
+        time.sleep(0.5)
+        waits = asking(service)
+        time.sleep(0.5)
+        client.connection.request("GET", "/v1/rebalance")
+        answer = client.connection.getresponse()
+        assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+        assert b'"busy"' in answer.read()
+        assert client.ask("GET", "/v1/rebalance?moves_max=0")[0] == 200, "nothing is searched for"
+        for one in (runs, waits):
+            one.connection.close()
+        time.sleep(1)
+        last = asking(service)
+        time.sleep(0.5)
+        # The last one searches now: it neither waits nor was refused.
+        waits = asking(service)
+        time.sleep(0.5)
+        assert status_of(client) == 503
+        client.connection.close()
+        began = time.monotonic()
+        assert service.stop() == 0
+        assert time.monotonic() - began < 20
+        for one in (last, waits):
+            answer = one.connection.getresponse()
+            assert answer.status == 200 and b'"complete":false' in answer.read()
+
+
+def test_a_request_that_does_not_arrive_does_not_keep_the_service_from_ending(tmp_path: Path) -> None:
+    with Service(tmp_path / "s.db", before=hasty(arrive=0.5)) as service:
+        sockets = [stalled(service, sent) for sent in (b"", HALF_HEAD, HALF_BODY)]
+        time.sleep(0.5)
+        assert service.stop() == 0
+        assert all(closed(one) for one in sockets)
+        assert service.process.stderr.read() == ""
+
+
+def test_an_answer_that_nobody_takes_does_not_either(tmp_path: Path) -> None:
+    """It is given up after FINISH_S."""
+    with Service(tmp_path / "s.db", before=hasty(finish=1)) as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(3000))
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(("127.0.0.1", service.port))
+        for _ in range(40):
+            deaf.sendall(b"GET /v1/drives?limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        client.connection.close()
+        time.sleep(1)
+        assert service.stop(signal.SIGTERM) == 0
+        deaf.close()
+
+
+def test_a_connection_whose_request_does_not_arrive_is_closed(tmp_path: Path) -> None:
+    with Service(tmp_path / "s.db", before=hasty(receive=1.0)) as service:
+        idle = service.client()
+        assert idle.ask("GET", "/healthz")[0] == 200
+        again = stalled(service, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        again.recv(4096)
+        again.sendall(HALF_HEAD)
+        sockets = [again, *(stalled(service, sent) for sent in (b"", HALF_HEAD, HALF_BODY))]
+        began = time.monotonic()
+        assert all(closed(one) for one in sockets)
+        assert time.monotonic() - began < 20
+        kept = idle.connection.sock
+        assert idle.ask("GET", "/healthz")[0] == 200
+        assert idle.connection.sock is kept, "one that is idle between requests is kept longer"
+
+
+def test_too_many_connections_are_refused_with_one_line(tmp_path: Path) -> None:
+    with Service(tmp_path / "s.db", before=hasty(receive=4.0, most=8)) as service:
+        silent = [stalled(service, b"") for _ in range(10)]
+        time.sleep(1.5)
+        for _ in range(3):
+            with contextlib.closing(service.client().connection) as one:
+                one.request("GET", "/healthz")
+                assert one.getresponse().status == 503
+        assert all(closed(one) for one in silent)
+        service.client().wait()
+        assert service.stop() == 0
+        said = service.process.stderr.read()
+        assert said.count("\n") == 1 and "the limit is 8: requests are refused" in said
+
+
+def test_files_may_be_open_up_to_the_hard_limit(tmp_path: Path) -> None:
+    low = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300))"
+    with Service(tmp_path / "s.db", before=low) as service:
+        assert resource.prlimit(service.process.pid, resource.RLIMIT_NOFILE) == (300, 300)
