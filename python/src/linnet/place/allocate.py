@@ -24,6 +24,7 @@ accepted it. ``exact`` switches both off.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,14 +37,16 @@ from linnet.place import moments
 from linnet.place.check import Breach, Checker
 from linnet.place.cluster import NONE, Cluster, DriveSpec, copied
 from linnet.place.moments import Floats
-from linnet.place.sheet import SheetModel, offered
+from linnet.place.sheet import RATES, SheetModel, offered
 from linnet.place.slo import Tenant
-from linnet.place.words import Interference, Profile
+from linnet.place.words import Drive, Interference, Profile
 
 Policy = Literal["first-fit", "best-fit"]
 POLICIES: tuple[Policy, ...] = ("first-fit", "best-fit")
 CHUNK = 8
 """Groups in the first batch that the model is asked about; each later batch is four times as large."""
+LOAD_TOP = 1e12
+"""Load of one tenant that is not told from any above it, so that sums stay finite."""
 REASONS_MAX = 8
 """Drives whose refusal is explained."""
 
@@ -146,7 +149,7 @@ class Allocator:
         self.cluster.fill(rows, np.array([self.cluster.drive_index(drive) for _, drive in tenants], np.intp))
         for index, kind in enumerate(self.cluster.kinds):
             mine = rows[self.cluster.kind[self.cluster.drive_of[rows]] == index]
-            loads = np.nan_to_num(self._sheets.load(kind, self.cluster.features[mine]))
+            loads = self._shares(kind, self.cluster.features[mine])
             np.add.at(self._load, self.cluster.drive_of[mine], loads)
 
     def place_row(self, row: int, only: int | None = None, but: int = NONE, explained: bool = True) -> Decision:
@@ -218,7 +221,7 @@ class Allocator:
     def loads_of(self, row: int) -> Floats:
         """Load that a tenant adds to each kind of drive; zero where the data sheet has no rates."""
         features = self.cluster.features[row]
-        return np.array([np.nan_to_num(self._sheets.load(kind, features)) for kind in self.cluster.kinds])
+        return np.array([self._shares(kind, features) for kind in self.cluster.kinds])
 
     def load(self, drive: int) -> float:
         """Share of a drive's time that its tenants ask for, by the data sheet."""
@@ -227,19 +230,26 @@ class Allocator:
     def load_with(self, profile: Profile, drive: int) -> float:
         """The same with one tenant more."""
         kind = self.cluster.kinds[self.cluster.kind[drive]]
-        return self.load(drive) + float(np.nan_to_num(self._sheets.load(kind, moments.row(profile))))
+        return self.load(drive) + float(self._shares(kind, moments.row(profile)))
 
     def too_much(self, tenant: Tenant, drive: int) -> str | None:
         """Why a drive could not do alone what a tenant offers, by its data sheet; nothing if it could."""
         features = moments.row(tenant.profile or Profile(tenant.id, {}))
         where = self.cluster.specs[drive].drive
-        load = float(np.nan_to_num(self._sheets.load(where, features)))
+        load = float(self._shares(where, features))
         if load <= self.settings.empty_max:
             return None
         most, said = self.settings.empty_max, offered(where, features)
         return (
             f"{tenant.id} alone asks for {load:.1%} of the time of {where.name}, more than {most:.0%}: it offers {said}"
         )
+
+    def _shares(self, kind: Drive, features: Floats) -> Floats:
+        """Loads by a data sheet: zero where it lacks the rates, and LOAD_TOP where no float holds them."""
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            loads = self._sheets.load(kind, features)
+        lacking = any(math.isnan(kind.sheet.get(name, math.nan)) for name in RATES)
+        return np.minimum(np.nan_to_num(loads, nan=0.0 if lacking else LOAD_TOP), LOAD_TOP)
 
     def breaches(self, drive: int) -> list[Breach]:
         """Promises to a drive's tenants that the model sees broken."""
@@ -328,5 +338,5 @@ class Allocator:
         cluster = self.cluster
         kind = cluster.kinds[cluster.kind[drive]]
         features = cluster.features[cluster.tenants_on(drive)]
-        self._load[drive] = np.nan_to_num(self._sheets.load(kind, features)).sum()
+        self._load[drive] = self._shares(kind, features).sum()
         self._room[drive] = np.inf

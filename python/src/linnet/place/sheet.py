@@ -38,7 +38,8 @@ from linnet.place.moments import COLUMN, Floats
 from linnet.place.words import GROUPS, METRICS, Drive
 
 PAGE = 4096.0
-SHEET = ("seq_read_mbs", "seq_write_mbs", "rnd_read_iops", "rnd_write_iops", "read_latency_us", "write_latency_us")
+RATES = ("seq_read_mbs", "seq_write_mbs", "rnd_read_iops", "rnd_write_iops")
+SHEET = (*RATES, "read_latency_us", "write_latency_us")
 """Figures that the model reads: 1e6 bytes/s, I/Os of 4 KiB per second, microseconds."""
 USUAL = {"read_latency_us": 80.0, "write_latency_us": 15.0}
 """For sheets without latencies: usual ones of NVMe drives. Most sheets print 75 to 90 and 10 to 25."""

@@ -75,7 +75,13 @@ class Service:
         if key is not None:
             said = f"{request.method} {request.url.path}\n".encode() + await request.body()
             digest = hashlib.blake2b(said, digest_size=16).hexdigest()
-        answer = await _wait(self.writer.change(work, key, digest))
+
+        def shown(undo: list[Undo]) -> Answer:
+            answer = work(undo)
+            Answered(answer.body)  # what cannot be said is not done
+            return answer
+
+        answer = await _wait(self.writer.change(shown, key, digest))
         return Answered(answer.body, answer.status)
 
     def close(self) -> None:
@@ -106,6 +112,7 @@ def build(service: Service) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         default_response_class=Answered,
+        responses={422: {"model": replies.Invalid, "description": "The request is not of the form described here."}},
     )
     answer_errors(app)
     app.add_middleware(Bounded)

@@ -17,6 +17,9 @@ from linnet.place.service.replies import Problem
 from linnet.place.service.state import StateError
 from linnet.place.service.writer import Refused
 
+ERRORS_MAX = 20
+"""Errors of one request that are told."""
+
 
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     """The documented errors of a route."""
@@ -25,8 +28,8 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
         404: "There is none of this name.",
         409: "The request conflicts with the state, or no drive can take the tenant.",
         413: "The body is too large.",
-        500: "A kept answer is damaged; nothing was changed.",
-        503: "The state could not be written; nothing was changed.",
+        500: "The service failed, or a kept answer is damaged; nothing was changed.",
+        503: "The state cannot be written, or too much is asked at once; nothing was changed.",
     }
     return {code: {"model": Problem, "description": said[code]} for code in codes}
 
@@ -55,8 +58,18 @@ def answer_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         # Without what was sent: it may be a number or a text that JSON cannot say.
-        said = [{name: one[name] for name in ("type", "loc", "msg")} for one in error.errors()]
-        return Answered({"detail": said}, 422)
+        found, first = error.errors(), error.errors()[:ERRORS_MAX]
+        detail = [{name: one[name] for name in ("type", "loc", "msg")} for one in first]
+        reasons = [f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in first]
+        more = f" (the first of {len(found)} errors)" if len(found) > 1 else ""
+        body = {"code": "invalid", "message": reasons[0] + more, "reasons": reasons, "detail": detail}
+        return Answered(body, 422)
+
+    @app.exception_handler(Exception)
+    async def failed(request: Request, error: Exception) -> JSONResponse:
+        # The traceback is in the log. A change that fails is undone before it is answered.
+        said = "the service failed at this request, and nothing was changed; its log says how"
+        return Answered({"code": "internal", "message": said, "reasons": []}, 500, {"Connection": "close"})
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from linnet.place.service.replies import Problem
 from linnet.place.service.rows import BYTES_MAX
@@ -52,6 +52,13 @@ BAD_BODY: dict[int | str, dict[str, Any]] = {
 SLOS: TypeAdapter[Any] = TypeAdapter(Slos)
 
 
+def _texts(value: Any) -> Any:
+    """One error for all that are no text: there may be a million."""
+    if isinstance(value, dict) and any(not isinstance(one, str) for one in value.values()):
+        raise ValueError("annotations are texts")
+    return value
+
+
 class Metadata(BaseModel):
     """What is read of an object's metadata."""
 
@@ -59,7 +66,7 @@ class Metadata(BaseModel):
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    annotations: dict[str, str] | None = None
+    annotations: Annotated[dict[str, str] | None, BeforeValidator(_texts)] = None
 
 
 class Pod(BaseModel):
@@ -80,7 +87,7 @@ class NodeList(BaseModel):
     """Nodes."""
 
     model_config = ConfigDict(extra="allow")
-    items: list[Node] | None = None
+    items: Annotated[list[Node], Field(fail_fast=True)] | None = None
 
 
 class ExtenderArgs(BaseModel):
@@ -88,7 +95,7 @@ class ExtenderArgs(BaseModel):
 
     pod: Annotated[Pod, Field(alias="Pod")]
     nodes: Annotated[NodeList | None, Field(alias="Nodes")] = None
-    nodenames: Annotated[list[str] | None, Field(alias="NodeNames")] = None
+    nodenames: Annotated[Annotated[list[str], Field(fail_fast=True)] | None, Field(alias="NodeNames")] = None
 
 
 class ExtenderFilterResult(BaseModel):

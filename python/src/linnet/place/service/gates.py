@@ -11,7 +11,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from linnet.place.service.telemetry import Telemetry
 
 BODY_MAX = 16 * 1024 * 1024
-"""Bytes of a request."""
+"""Bytes of a request with many drives or nodes."""
+ONE_MAX = 1024 * 1024
+"""Bytes of any other request."""
 
 
 class Bounded:
@@ -27,13 +29,15 @@ class Bounded:
             return
         said = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         length, got = int(said) if said.isdigit() else 0, 0
+        many = scope["path"] == "/v1/drives" or scope["path"].startswith("/kubernetes/")
+        limit = BODY_MAX if many else ONE_MAX
 
         async def counted() -> Message:
             nonlocal got
-            message: Message = {} if length > BODY_MAX else await receive()
+            message: Message = {} if length > limit else await receive()
             got += len(message.get("body", b""))
-            if max(length, got) > BODY_MAX:
-                raise HTTPException(413, f"the body has {max(length, got)} bytes or more; at most {BODY_MAX}")
+            if max(length, got) > limit:
+                raise HTTPException(413, f"the body has {max(length, got)} bytes or more; at most {limit}")
             return message
 
         await self._app(scope, counted, send)

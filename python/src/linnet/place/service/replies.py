@@ -18,6 +18,24 @@ class Problem(BaseModel):
     reasons: list[str] = []
 
 
+class Fault(BaseModel):
+    """What is wrong with a part of a request."""
+
+    type: str
+    """For programs: the kind of the error."""
+    loc: list[str | int]
+    """Where it is: `body`, and then names of fields and numbers of entries."""
+    msg: str
+    """For people."""
+
+
+class Invalid(Problem):
+    """A request that does not have the form that is described here."""
+
+    detail: list[Fault]
+    """The first errors, 20 at most; ``reasons`` has the same as texts, and ``message`` how many there are."""
+
+
 class Where(BaseModel):
     """A tenant's drive."""
 

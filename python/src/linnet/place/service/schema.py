@@ -5,7 +5,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    create_model,
+    model_validator,
+)
 
 from linnet.place.cluster import DriveSpec
 from linnet.place.service.rows import BYTES_MAX
@@ -19,6 +29,14 @@ NAME_FORM = "1 to 128 of A-Z a-z 0-9 . _ : - are allowed, the first of them a le
 """NAME in words."""
 RATE_MAX = 1e15
 """Above any rate, bandwidth or size of one tenant or drive; so that sums stay finite."""
+AMOUNT_MIN = 1e-9
+"""Below any rate, bandwidth or size above zero; so that quotients stay finite."""
+SPREAD_MAX = 1e6
+"""A deviation is at most so many means: the square root of the windows that are measured bounds it."""
+FIGURE_MIN, FIGURE_MAX = 1e-3, 1e12
+"""Figures of a data sheet: below and above those of any drive."""
+UNKNOWN_MAX = 20
+"""Fields beyond those that there are until a request is refused as a whole: each of fewer is told."""
 SLOWER_MAX = 10_000.0
 """Percent by which a latency may be promised to grow at most."""
 DRIVES_MAX = 10_000
@@ -28,6 +46,18 @@ DRIVES_MAX = 10_000
 def _whole(value: Any) -> Any:
     """JSON has one kind of number: 5.0 is the integer 5."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _bounded(value: Any, known: int) -> Any:
+    if isinstance(value, dict) and len(value) > known + UNKNOWN_MAX:
+        raise ValueError(f"{len(value)} fields; there are {known}")
+    return value
+
+
+def _some(value: float) -> float:
+    if 0 < value < AMOUNT_MIN:
+        raise ValueError(f"{value:g} is neither 0 nor {AMOUNT_MIN:g} or more")
+    return value
 
 
 Confidence = Annotated[Literal[50, 60, 70, 80, 90, 95], BeforeValidator(_whole)]
@@ -40,20 +70,31 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _few(cls, value: Any) -> Any:
+        # An error of each of a million fields would take seconds and a gigabyte to put together.
+        return _bounded(value, len(cls.model_fields))
+
 
 class Consistent(Strict):
     """Features that describe a workload: what contradicts itself would be taken as idle."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if said := contradiction(self.model_dump()):
+        features = self.model_dump()
+        if said := contradiction(features):
             raise ValueError(said)
+        for name, deviation in features.items():
+            if name.endswith("_std") and deviation > SPREAD_MAX * (mean := features[name.replace("_std", "_mean")]):
+                raise ValueError(f"{name}: {deviation:g} is more than {SPREAD_MAX:g} times the mean, {mean:g}")
         return self
 
 
 def _ratio_or_amount(name: str) -> Any:
-    limit = 1.0 if name.endswith("_ratio") else RATE_MAX
-    return (Annotated[float, Field(ge=0, le=limit)], 0.0)
+    if name.endswith("_ratio"):
+        return (Annotated[float, Field(ge=0, le=1)], 0.0)
+    return (Annotated[float, Field(ge=0, le=RATE_MAX), AfterValidator(_some)], 0.0)
 
 
 if TYPE_CHECKING:
@@ -77,7 +118,7 @@ else:
         "Sheet",
         __base__=Strict,
         __doc__="Figures of a data sheet: MB/s, 4 KiB I/Os per second, microseconds. Any may be absent.",
-        **{name: (Annotated[float, Field(gt=0, le=1e12)] | None, None) for name in SHEET},
+        **{name: (Annotated[float, Field(ge=FIGURE_MIN, le=FIGURE_MAX)] | None, None) for name in SHEET},
     )
 
 
@@ -121,7 +162,24 @@ def _relative(metric: str, percent: float, confidence: int) -> Slo:
     return Slo(metric, degradation_percent=percent, confidence_percent=confidence)
 
 
-Slos = Annotated[list[Bound | Slower | Less], Field(max_length=SLOS_MAX)]
+def _kind(value: Any) -> str | None:
+    """Which of the SLOs it is, so that an error is told for that one alone."""
+    if not isinstance(value, dict):
+        return None
+    if "degradation_percent" not in value:
+        return "bound"
+    return "less" if "bandwidth" in str(value.get("metric")) else "slower"
+
+
+AnySlo = Annotated[
+    Annotated[Bound, Tag("bound")] | Annotated[Slower, Tag("slower")] | Annotated[Less, Tag("less")],
+    Discriminator(
+        _kind,
+        custom_error_type="slo",
+        custom_error_message="an SLO is an object with a metric, and bound or degradation_percent",
+    ),
+]
+Slos = Annotated[list[AnySlo], Field(max_length=SLOS_MAX)]
 
 
 class TenantIn(Strict):
@@ -175,7 +233,7 @@ class DriveIn(FiguresIn):
 class DrivesIn(Strict):
     """Drives to be registered: all, or none."""
 
-    drives: Annotated[list[DriveIn], Field(min_length=1, max_length=DRIVES_MAX)]
+    drives: Annotated[list[DriveIn], Field(min_length=1, max_length=DRIVES_MAX, fail_fast=True)]
 
 
 class MoveIn(Strict):
@@ -193,7 +251,10 @@ class ProfileIn(Strict):
 class ObservationIn(Strict):
     """What was measured of a tenant in one window."""
 
-    metrics: dict[Metric, Annotated[float, Field(ge=0, le=RATE_MAX)]]
+    metrics: Annotated[
+        dict[Metric, Annotated[float, Field(ge=0, le=RATE_MAX)]],
+        BeforeValidator(lambda value: _bounded(value, len(METRICS))),
+    ]
     """Without any, ``features`` are compared and no window is kept."""
     features: Features | None = None
 
