@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the placement service refuses, and in which words: sizes, figures, and its own failures."""
+"""What the placement service refuses, and in which words: sizes, figures, hosts, and its own failures."""
 
 import contextlib
 import json
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from place_made import GB, SHEET
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with Service(tmp_path_factory.mktemp("service") / "state.db") as running:
+    with Service(tmp_path_factory.mktemp("service") / "state.db", "--host-name", "Place.example") as running:
         running.client().ask("POST", "/v1/drives", drives(2))
         yield running
 
@@ -170,3 +171,49 @@ operations.Operations.admit = admit
             assert client.ask("GET", f"/v1/tenants/{name}")[0] == 404
         assert running.stop() == 0
         assert "ZeroDivisionError" in running.process.stderr.read()
+
+
+def test_an_undo_that_fails_is_said_before_the_end(tmp_path: Path) -> None:
+    broken = """
+from linnet.place.service import operations
+def admit(self, undo, tenant, drive=None):
+    undo.append(lambda: 1 / 0)
+    raise ValueError("the model failed")
+operations.Operations.admit = admit
+"""
+    with Service(tmp_path / "s.db", before=broken) as running:
+        client = running.client()
+        with pytest.raises(OSError):
+            client.ask("POST", "/v1/tenants", tenant("a"))
+        assert running.process.wait(30) == -signal.SIGKILL
+        said = running.process.stderr.read()
+    assert "ZeroDivisionError" in said and "the model failed" in said
+    assert f"linnet place: a change could not be undone in memory. {tmp_path / 's.db'} is whole" in said
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost", 200),
+        ("LOCALHOST:1", 200),
+        ("127.0.0.1:8717", 200),
+        ("[::1]:8717", 200),
+        ("place.example:80", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example:8717", 421),
+        ("", 421),
+    ],
+)
+def test_a_request_for_another_host_is_refused(client: Client, host: str, status: int) -> None:
+    found, body = asked(client, "GET", "/v1/tenants", Host=host)
+    assert found == status and ("code" not in body) == (status == 200)
+
+
+def test_no_request_is_sent_to_the_host_that_it_names(client: Client) -> None:
+    for path in ("/v1/tenants/", "/kubernetes/filter/", "/metrics/"):
+        assert asked(client, "GET", path)[0] == 404
+
+
+def test_the_address_that_is_printed_is_one(tmp_path: Path) -> None:
+    with Service(tmp_path / "s.db", "--listen", ":0", said=r"http://0\.0\.0\.0:(\d+)") as running:
+        assert asked(running.client(), "GET", "/healthz", Host="any.example")[0] == 200

@@ -131,9 +131,18 @@ def serve_command(
     kubernetes_credentials: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder of the service account's `token` and `ca.crt`.")
     ] = Path("/var/run/secrets/kubernetes.io/serviceaccount"),
+    host_name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A name by which clients or a proxy ask for the service. On a loopback address, requests for other "
+            "names than its own are refused. Repeat it for more.",
+        ),
+    ] = None,
 ) -> None:
     """Serve placement over HTTP until Ctrl-C or SIGTERM; requests in progress are finished.
 
+    That takes 10 s at most, and the time of the last commit.
     Policy and limits are kept in the state, for later starts and for the commands that work on it. /openapi.json
     describes the interface, /metrics is for Prometheus. There is no authentication: listen on a loopback address, or
     behind a proxy that has it.
@@ -152,7 +161,7 @@ def serve_command(
         warn(f"listening on {listen}: anyone who can connect can place and remove tenants; there is no authentication")
     specs = [] if drives is None else read_drives(drives)
     api = None if kubernetes is None else Api(kubernetes, kubernetes_credentials)
-    _refusal(lambda: serve(state, host.strip("[]"), int(port), read_model(model), chosen, specs, api))
+    _refusal(lambda: serve(state, host.strip("[]"), int(port), read_model(model), chosen, specs, api, host_name or ()))
 
 
 def drives_command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from enum import Enum
@@ -22,7 +22,7 @@ from linnet.place.service.advice import Searches
 from linnet.place.service.advice import routes as advice_routes
 from linnet.place.service.errors import Answered, answer_errors, problems
 from linnet.place.service.extender import routes as extender_routes
-from linnet.place.service.gates import Bounded, Measured
+from linnet.place.service.gates import Bounded, Hosts, Measured
 from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
 from linnet.place.service.pods import Pods
@@ -95,8 +95,8 @@ async def _wait(done: Future[Answer]) -> Answer:
     return await asyncio.shield(asyncio.wrap_future(done))
 
 
-def build(service: Service) -> FastAPI:
-    """The application."""
+def build(service: Service, hosts: Collection[str] | None = None) -> FastAPI:
+    """The application. Requests for another host than ``hosts`` are refused, if any are given."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -113,9 +113,12 @@ def build(service: Service) -> FastAPI:
         redoc_url=None,
         default_response_class=Answered,
         responses={422: {"model": replies.Invalid, "description": "The request is not of the form described here."}},
+        # A redirect would lead to the host that the request names.
+        redirect_slashes=False,
     )
     answer_errors(app)
     app.add_middleware(Bounded)
+    app.add_middleware(Hosts, names=hosts)
     app.add_middleware(Measured, telemetry=service.telemetry)
     _tenants(app, service)
     _drives(app, service)

@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What every request passes before its route: its size is bounded, and it is counted."""
+"""What every request passes before its route: its host is checked, its size is bounded, and it is counted."""
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Collection
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from linnet.place.service.errors import Answered
 from linnet.place.service.telemetry import Telemetry
 
 BODY_MAX = 16 * 1024 * 1024
 """Bytes of a request with many drives or nodes."""
 ONE_MAX = 1024 * 1024
 """Bytes of any other request."""
+PORT = re.compile(r":\d*$")
+SHOWN_MAX = 80
+"""Letters of a host's name that are repeated."""
 
 
 class Bounded:
@@ -41,6 +47,31 @@ class Bounded:
             return message
 
         await self._app(scope, counted, send)
+
+
+class Hosts:
+    """Refuses requests for another host than ours.
+
+    A page of a stranger may have its own name lead to a loopback address; its scripts could then ask a service that
+    only this machine reaches. Their requests have that name.
+    """
+
+    def __init__(self, app: ASGIApp, names: Collection[str] | None) -> None:
+        """Names and addresses without a port, an IPv6 address in brackets; None lets all pass."""
+        self._app = app
+        self._names = None if names is None else {name.lower() for name in names}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] == "http" and self._names is not None:
+            for header, value in scope["headers"]:
+                name = PORT.sub("", value.decode("latin-1")).lower()
+                if header == b"host" and name not in self._names:
+                    said = f"this service is not {name[:SHOWN_MAX]}; `linnet place serve --host-name` names it so"
+                    answer = Answered({"code": "wrong_host", "message": said, "reasons": []}, 421)
+                    await answer(scope, receive, send)
+                    return
+        await self._app(scope, receive, send)
 
 
 class Measured:

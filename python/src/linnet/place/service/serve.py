@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import os
 import signal
@@ -11,7 +12,8 @@ import socket
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+import traceback
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -44,6 +46,9 @@ ARRIVE_S = 3.0
 """Seconds after a signal that a request may still take to arrive."""
 FINISH_S = 10
 """Seconds after a signal until requests that were not answered are given up."""
+
+
+LOOPBACK = ("127.0.0.1", "[::1]", "localhost")
 
 
 class _Server(uvicorn.Server):
@@ -127,6 +132,14 @@ def prepare(state: State, model: Interference, chosen: Mapping[str, Any], drives
     return do
 
 
+def _give_up(path: Path) -> None:
+    """Memory and disk may differ after an undo that failed: the state on disk is whole, so start again from it."""
+    traceback.print_exc()
+    said = f"a change could not be undone in memory. {path} is whole: the service ends, and starts from it again"
+    print(f"linnet place: {said}", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def serve(
     path: Path,
     host: str,
@@ -135,8 +148,13 @@ def serve(
     chosen: Mapping[str, Any],
     drives: list[DriveSpec],
     api: Api | None = None,
+    names: Collection[str] = (),
 ) -> None:
-    """Serve until a signal. Prints the address when it is ready, so that port 0 can be used."""
+    """Serve until a signal. Prints the address when it is ready, so that port 0 can be used.
+
+    On a loopback address only requests for it or for ``names`` are answered; on others those for any host, or for
+    ``names`` if there are some.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -149,14 +167,15 @@ def serve(
     close = state.close
     try:
         do = prepare(state, model, chosen, drives)
-        # Memory and disk may differ after an undo that failed: the state on disk is whole, so start again from it.
-        service = Service(do, Telemetry(), broken=lambda: os.kill(os.getpid(), signal.SIGKILL), api=api)
+        service = Service(do, Telemetry(), broken=lambda: _give_up(path), api=api)
         close = service.close
-        shown = f"[{host}]" if family == socket.AF_INET6 else host
+        address = listener.getsockname()[0]
+        shown = f"[{address}]" if family == socket.AF_INET6 else host or address
+        hosts = {*LOOPBACK, shown, *names} if names or ipaddress.ip_address(address).is_loopback else None
         ready = f"linnet place: http://{shown}:{listener.getsockname()[1]}, {len(do.cluster)} drives, "
         ready += f"{do.cluster.placed} tenants; state in {path}"
         config = uvicorn.Config(
-            build(service),
+            build(service, hosts),
             ws="none",
             log_level="warning",
             access_log=False,
