@@ -112,7 +112,7 @@ def test_a_reason_is_short_however_long_the_annotation(service: Service, annotat
 
 
 def test_a_pod_whose_profile_has_no_load_is_promised_nothing(service: Service) -> None:
-    assert service.client().ask("PUT", "/v1/profiles/none", {"features": {}})[0] == 200
+    assert service.client().ask("PUT", "/v1/profiles/none", {"features": {"depth": 1.0}})[0] == 200
     slos = json.dumps([{"metric": "read_latency_p99_us", "bound": 1e6}])
     found = ask(service, "filter", pod(profile="none", slos=slos))
     assert found["NodeNames"] == []

@@ -176,7 +176,9 @@ def test_a_profile_that_says_nothing_is_not_taken_as_idle(client: Client) -> Non
         status, body = client.ask("PUT", "/v1/profiles/odd", {"features": features})
         assert status == 422 and f"{field}: zero or absent" in body["detail"][0]["msg"]
     slos = [{"metric": "read_latency_p99_us", "bound": 900}]
-    assert client.ask("PUT", "/v1/profiles/none", {"features": {}})[0] == 200
+    for features in ({}, {"depth": 0.0}):
+        assert client.ask("PUT", "/v1/profiles/none", {"features": features})[1]["code"] == "bad_profile"
+    assert client.ask("PUT", "/v1/profiles/none", {"features": {"depth": 1.0}})[0] == 200
     named = {"id": "a", "capacity_bytes": 0, "profile_name": "none"}
     for path in ("/v1/tenants", "/v1/whatif"):
         assert client.ask("POST", path, named | {"slos": slos})[1]["code"] == "bad_profile"
@@ -184,6 +186,36 @@ def test_a_profile_that_says_nothing_is_not_taken_as_idle(client: Client) -> Non
     client.ask("POST", "/v1/tenants", tenant("b", slos=slos))
     assert client.ask("PUT", "/v1/tenants/b/profile", {"features": {}})[1]["code"] == "bad_profile"
     assert client.ask("GET", "/v1/tenants/b")[1]["predictions"]
+
+
+def test_a_profile_is_stored_shown_and_removed_when_nobody_was_placed_by_it(client: Client) -> None:
+    features = tenant("a")["profile"]
+    assert client.ask("PUT", "/v1/profiles/made", {"features": features})[0] == 200
+    assert client.ask("GET", "/v1/profiles/made") == (200, {"name": "made", "features": features})
+    client.ask("POST", "/v1/tenants", {"id": "a", "capacity_bytes": 0, "profile_name": "made"})
+    status, body = client.ask("DELETE", "/v1/profiles/made", key="while-used")
+    assert (status, body["code"]) == (409, "profile_in_use")
+    assert "1 tenants were placed by it, a is one" in body["message"]
+    client.ask("PUT", "/v1/tenants/a/profile", {"features": features})
+    assert client.ask("DELETE", "/v1/profiles/made") == (200, {"name": "made"}), "a has a profile of its own"
+    for method in ("GET", "DELETE"):
+        assert client.ask(method, "/v1/profiles/made")[1]["code"] == "no_profile"
+    assert "made" not in client.ask("GET", "/v1/profiles")[1]["names"]
+
+
+def test_a_shipped_profile_that_was_replaced_is_told_at_the_start(tmp_path: Path) -> None:
+    state = tmp_path / "s.db"
+    with Service(state) as running:
+        assert running.client().ask("PUT", "/v1/profiles/oltp", {"features": tenant("a")["profile"]})[0] == 200
+        running.stop()
+    with Service(state) as running:
+        assert running.client().ask("DELETE", "/v1/profiles/oltp")[0] == 200
+        running.stop()
+        assert running.process.stderr.read().startswith("linnet place: profile oltp is not the shipped one; DELETE ")
+    with Service(state) as running:
+        assert "oltp" in running.client().ask("GET", "/v1/profiles")[1]["names"]
+        running.stop()
+        assert running.process.stderr.read() == ""
 
 
 def test_a_window_without_a_measurement_is_not_kept(client: Client) -> None:

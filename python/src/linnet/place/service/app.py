@@ -251,6 +251,17 @@ def _profiles(app: FastAPI, service: Service) -> None:
         """Names of the profiles that tenants may name."""
         return replies.Profiles(names=await service.read(lambda: sorted(do.profiles)))
 
+    @app.get("/v1/profiles/{id}", tags=["profiles"], responses=problems(404))
+    async def show_profile(name: Id) -> replies.ProfileOut:
+        """A profile. Features that it lacks are zero."""
+        found = await service.read(lambda: do.profile(name))
+        return replies.ProfileOut(name=name, features=dict(found.features))
+
+    @app.delete("/v1/profiles/{id}", tags=["profiles"], responses=problems(404, 409, 500, 503))
+    async def remove_profile(request: Request, name: Id, key: Key = None) -> replies.Named:
+        """Forget a profile by whose name no tenant was placed. A shipped one is there again after the next start."""
+        return await service.change(request, key, lambda undo: do.remove_profile(undo, name))  # type: ignore[return-value]
+
     @app.put("/v1/profiles/{id}", tags=["profiles"], responses=problems(400, 409, 413, 500, 503))
     async def name_profile(request: Request, name: Id, body: schema.ProfileIn, key: Key = None) -> replies.Named:
         """Store a profile under a name."""

@@ -19,6 +19,7 @@ from linnet.place.cluster import NONE, Cluster, DriveSpec
 from linnet.place.drift import WINDOWS, Advice, advise, broken, drift
 from linnet.place.rebalance import rebalance
 from linnet.place.service.forms import advised, asked
+from linnet.place.service.named import Named
 from linnet.place.service.state import State
 from linnet.place.service.writer import Answer, Refused, Undo
 from linnet.place.slo import Tenant, unusable
@@ -34,7 +35,7 @@ class Operations:
 
     def __init__(self, state: State, model: Interference, settings: Settings) -> None:
         self.state, self._model, self._settings = state, model, settings
-        self.profiles = state.profiles()
+        self.named = Named(state)
         self._load()
 
     def _load(self) -> None:
@@ -246,17 +247,20 @@ class Operations:
 
     def name_profile(self, undo: list[Undo], profile: Profile) -> Answer:
         """Keep a profile under its name. Tenants that were placed by an older one of this name keep theirs."""
-        before = self.profiles.get(profile.name)
-        self.profiles[profile.name] = profile
-        undo.append(lambda: self._named(profile.name, before))
-        self.state.put_profile(profile)
-        return Answer(200, {"name": profile.name})
+        return self.named.keep(undo, profile)
+
+    def remove_profile(self, undo: list[Undo], name: str) -> Answer:
+        """Forget a profile by whose name no tenant was placed."""
+        return self.named.remove(undo, name, self.cluster.tenants)
+
+    @property
+    def profiles(self) -> dict[str, Profile]:
+        """Profiles by their names."""
+        return self.named.profiles
 
     def profile(self, name: str) -> Profile:
         """A profile by its name."""
-        if name not in self.profiles:
-            raise Refused(404, "no_profile", f"profile {name}: there is none of this name")
-        return self.profiles[name]
+        return self.named.get(name)
 
     def ask(self, tenant: Tenant, drive: str | None) -> WhatIf:
         """May this tenant go there, and who suffers."""
@@ -393,9 +397,3 @@ class Operations:
             self.windows[tenant_id] = windows
         else:
             self.windows.pop(tenant_id, None)
-
-    def _named(self, name: str, before: Profile | None) -> None:
-        if before is None:
-            del self.profiles[name]
-        else:
-            self.profiles[name] = before

@@ -148,6 +148,14 @@ class Profiles(BaseModel):
     names: list[str]
 
 
+class ProfileOut(BaseModel):
+    """A stored profile."""
+
+    name: str
+    features: dict[str, float]
+    """As in a request: spec/profile.md. What is absent is zero."""
+
+
 class Effect(BaseModel):
     """What one tenant would see."""
 

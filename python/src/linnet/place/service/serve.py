@@ -23,7 +23,6 @@ from pydantic import ValidationError
 
 from linnet.files import read_bounded
 from linnet.place.allocate import Settings
-from linnet.place.catalogue import profiles
 from linnet.place.cluster import DriveSpec
 from linnet.place.service.app import Service, build
 from linnet.place.service.connections import CONNECTIONS_MAX, Slow, arrives, raise_files
@@ -126,9 +125,9 @@ def prepare(state: State, model: Interference, chosen: Mapping[str, Any], drives
         state.keep_settings(chosen)
         if drives:
             do.register([], drives)
-        for profile in profiles():
-            if profile.name not in do.profiles:
-                do.name_profile([], profile)
+        for name in do.named.ship():
+            said = f"profile {name} is not the shipped one; DELETE /v1/profiles/{name} and a new start bring that back"
+            print(f"linnet place: {said}", file=sys.stderr, flush=True)
     return do
 
 

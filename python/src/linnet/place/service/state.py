@@ -246,6 +246,10 @@ class State:
         row = (profile.name, json.dumps(dict(profile.features)))
         self._db.execute("INSERT OR REPLACE INTO profiles VALUES (?, ?)", row)
 
+    def remove_profile(self, name: str) -> None:
+        """Forget a profile."""
+        self._db.execute("DELETE FROM profiles WHERE name = ?", (name,))
+
     def answered(self, key: str) -> Answered | None:
         """The answer to a request id, if it was used."""
         row = self._db.execute("SELECT digest, status, body FROM requests WHERE key = ?", (key,)).fetchone()

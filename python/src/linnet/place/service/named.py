@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Profiles that tenants may name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from linnet.place.catalogue import profiles as shipped
+from linnet.place.service.state import State
+from linnet.place.service.writer import Answer, Refused, Undo
+from linnet.place.slo import Tenant
+from linnet.place.words import Profile
+
+
+class Named:
+    """Profiles by their names, in memory and in the state."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self.profiles = state.profiles()
+
+    def get(self, name: str) -> Profile:
+        """One of them."""
+        if name not in self.profiles:
+            raise Refused(404, "no_profile", f"profile {name}: there is none of this name")
+        return self.profiles[name]
+
+    def keep(self, undo: list[Undo], profile: Profile) -> Answer:
+        """Keep a profile, in the place of one of its name."""
+        if not any(profile.features.values()):
+            said = f"profile {profile.name}: every feature is zero; give one that was measured"
+            raise Refused(409, "bad_profile", said)
+        before = self.profiles.get(profile.name)
+        self.profiles[profile.name] = profile
+        undo.append(lambda: self._back(profile.name, before))
+        self._state.put_profile(profile)
+        return Answer(200, {"name": profile.name})
+
+    def remove(self, undo: list[Undo], name: str, tenants: Iterable[Tenant | None]) -> Answer:
+        """Forget a profile, unless a tenant was placed by its name: the same request would find none."""
+        before = self.get(name)
+        # A measured profile has the name of its tenant.
+        users = [one.id for one in tenants if one and one.profile and one.profile.name == name != one.id]
+        if users:
+            said = f"profile {name}: {len(users)} tenants were placed by it, {min(users)} is one of them"
+            raise Refused(409, "profile_in_use", said)
+        del self.profiles[name]
+        undo.append(lambda: self._back(name, before))
+        self._state.remove_profile(name)
+        return Answer(200, {"name": name})
+
+    def ship(self) -> list[str]:
+        """Keep the shipped profiles whose names are free. Returns the names of those that differ from what is kept."""
+        for profile in shipped():
+            if profile.name not in self.profiles:
+                self.keep([], profile)
+        return [one.name for one in shipped() if dict(self.profiles[one.name].features) != dict(one.features)]
+
+    def _back(self, name: str, before: Profile | None) -> None:
+        if before is None:
+            del self.profiles[name]
+        else:
+            self.profiles[name] = before
