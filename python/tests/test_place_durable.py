@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from linnet.place.service.state import State, StateFull
+from linnet.place.service.state import State
+from linnet.place.service.state_file import StateFull
 from linnet.place.service.writer import CHECKPOINT_S, Answer, Refused, Writer
 from place_client import FICKLE_CLOCK, Client, Service, drives, tenant
 from place_made import GB
@@ -278,6 +279,45 @@ def test_a_signal_that_ends_finishes_what_runs(tmp_path: Path, one: signal.Signa
         client.connection.close()
         assert service.stop(one) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["s.db"], "the write-ahead log was taken in"
+
+
+def test_a_broken_promise_is_counted_once_it_is_kept(tmp_path: Path) -> None:
+    with Service(tmp_path / "s.db") as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(1))
+        client.ask("POST", "/v1/tenants", tenant("a", slos=[{"metric": "read_latency_p99_us", "bound": 900}]))
+        # Commits go to the log, until it has the size of the file.
+        full = max(path.stat().st_size for path in tmp_path.iterdir())
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
+        bad, kept = {"metrics": {"read_latency_p99_us": 2000.0}}, 0
+        while client.ask("POST", "/v1/tenants/a/observations", bad)[0] == 200:
+            kept += 1
+            assert kept < 1000
+        assert f"linnet_place_slo_violations_total {kept:.1f}" in client.ask("GET", "/metrics")[1]
+
+
+@pytest.mark.parametrize("how", ["moved", "replaced"])
+def test_a_state_that_is_moved_while_it_is_open_is_said(tmp_path: Path, how: str) -> None:
+    """What was answered then was in a file that no later start opens."""
+    state, other = tmp_path / "s.db", tmp_path / "other.db"
+    with Service(state) as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(1))
+        state.rename(other)
+        if how == "replaced":
+            state.write_bytes(other.read_bytes())
+        for path, body in (("/v1/tenants", tenant("a")), ("/healthz", None)):
+            status, said = client.ask("GET" if body is None else "POST", path, body)
+            assert (status, said["code"]) == (503, "state_moved")
+            assert said["message"].startswith(f"{state}: its file was moved, removed or replaced")
+        assert client.ask("GET", "/v1/tenants/a")[0] == 404
+        assert client.ask("GET", "/livez")[0] == 200
+        assert "linnet_place_commits_failed_total 1.0" in client.ask("GET", "/metrics")[1]
+        other.rename(state)
+        assert client.ask("POST", "/v1/tenants", tenant("a"))[0] == 201
+        client.connection.close()
+        assert service.stop() == 0
+    assert _tenants_of(tmp_path / "copy.db", state.read_bytes()) == ["a"]
 
 
 def test_the_file_alone_has_what_was_answered_a_moment_ago(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import re
 import sqlite3
 import subprocess
 import sys
@@ -120,6 +121,9 @@ def test_observations_lead_to_advice(client: Client) -> None:
     body = client.ask("POST", "/v1/tenants/a/observations", moved)[1]
     assert body["advice"] == "reprofile" and body["drift"] > 0.3
     assert "linnet_place_slo_violations_total 3.0" in client.ask("GET", "/metrics")[1]
+    for _ in range(2):
+        client.ask("POST", "/v1/tenants/a/observations", bad, key="seen-once")
+    assert "linnet_place_slo_violations_total 4.0" in client.ask("GET", "/metrics")[1]
 
 
 def test_drives_are_registered_listed_and_removed(client: Client) -> None:
@@ -266,7 +270,14 @@ def test_openapi_and_metrics(client: Client) -> None:
     assert len(document["components"]["schemas"]["Features"]["properties"]) == 27
     text = client.ask("GET", "/metrics")[1]
     assert "linnet_place_drives 2.0" in text
-    assert 'linnet_place_requests_total{route="/v1/tenants",status="201"}' in text
+    assert 'linnet_place_requests_total{method="POST",route="/v1/tenants",status="201"}' in text
+    assert 'linnet_place_request_seconds_bucket{le="30.0",method="POST",route="/v1/tenants"}' in text
+    assert re.search(r'linnet_place_state_bytes\{file="state"\} [1-9]', text)
+    assert 'linnet_place_state_bytes{file="log"}' in text and "linnet_place_commits_failed_total 0.0" in text
+    odd = Client(client.connection.port).connection
+    odd.request("PROPFIND", "/v1/tenants")
+    assert odd.getresponse().status == 405
+    assert "PROPFIND" not in client.ask("GET", "/metrics")[1]
 
 
 @pytest.mark.slow

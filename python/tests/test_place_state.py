@@ -18,7 +18,8 @@ from linnet.place.cluster import DriveSpec
 from linnet.place.service import operations
 from linnet.place.service import state as storing
 from linnet.place.service.operations import Operations
-from linnet.place.service.state import State, StateError
+from linnet.place.service.state import State
+from linnet.place.service.state_file import StateError, StateFull
 from linnet.place.service.writer import Answer, Refused, Undo, Writer
 from linnet.place.sheet import SheetModel
 from linnet.place.slo import Slo, Tenant
@@ -153,7 +154,7 @@ def test_a_checkpoint_on_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     assert path.stat().st_size <= full < path.with_name("s.db-wal").stat().st_size
     with _full_disk(full):
         assert _has_answers(path)
-        with contextlib.closing(State(path)) as state, pytest.raises(storing.StateFull), state.transaction():
+        with contextlib.closing(State(path)) as state, pytest.raises(StateFull), state.transaction():
             state.answer("more", "digest", 201, {})
     assert _has_answers(path)
     assert path.stat().st_size > full and not path.with_name("s.db-wal").exists()
@@ -208,6 +209,19 @@ def test_a_permission_that_lacks_is_named(
 def test_an_absent_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="there is no folder"):
         State(tmp_path / "absent" / "s.db")
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_what_is_no_file_is_named(tmp_path: Path, make) -> None:
+    make(tmp_path / "s.db")
+    with pytest.raises(StateError, match="not a regular file"):
+        State(tmp_path / "s.db")
+
+
+def test_a_limit_of_file_sizes_is_named(tmp_path: Path) -> None:
+    """SQLite calls it an error of the disk."""
+    with _full_disk(8192), pytest.raises(StateError, match=r"files of 8192 bytes at most \(`ulimit -f`"):
+        State(tmp_path / "s.db")
 
 
 def test_a_state_is_locked_against_a_second_one(tmp_path: Path) -> None:

@@ -27,8 +27,9 @@ from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
 from linnet.place.service.pods import Pods
 from linnet.place.service.schema import NAME, profile_of
+from linnet.place.service.state_file import StateFull
 from linnet.place.service.telemetry import Telemetry
-from linnet.place.service.writer import Answer, Refused, Undo, Writer
+from linnet.place.service.writer import Answer, Refused, Undo, Writer, not_written
 from linnet.place.words import Profile
 
 TENANTS: list[str | Enum] = ["tenants"]
@@ -61,7 +62,7 @@ class Service:
         """With ``api`` the pods of a Kubernetes cluster are followed."""
         self.operations = operations
         self.telemetry = telemetry
-        self.writer = Writer(operations.state, broken, telemetry.committed)
+        self.writer = Writer(operations.state, broken, telemetry.committed, telemetry.failed.inc)
         self.searches = Searches()
         self.pods = None if api is None else Pods(api, operations, self.writer.change, telemetry.followed.set)
 
@@ -126,10 +127,18 @@ def build(service: Service, hosts: Collection[str] | None = None) -> FastAPI:
     _profiles(app, service)
     app.include_router(extender_routes(lambda ask: service.read(lambda: ask(service.operations)), service.pods))
 
-    @app.get("/healthz", tags=["operation"])
+    @app.get("/healthz", tags=["operation"], responses=problems(503))
     async def healthz() -> dict[str, str]:
-        """Whether the writer answers."""
-        await service.read(lambda: None)
+        """Whether the writer answers, and its file is where it was."""
+        try:
+            await service.read(service.operations.state.where_it_was)
+        except StateFull as error:
+            raise not_written(error) from error
+        return {"status": "ok"}
+
+    @app.get("/livez", tags=["operation"])
+    async def livez() -> dict[str, str]:
+        """Whether the process takes requests. It waits for no other request, so it is no reason to send none."""
         return {"status": "ok"}
 
     @app.get("/v1/backup", tags=["operation"], response_class=Copied)
@@ -197,13 +206,17 @@ def _tenants(app: FastAPI, service: Service) -> None:
         """Tell what was measured of a tenant; the answer says whether it should be measured again or moved."""
         seen = None if body.features is None else profile_of(tenant, body.features)
 
+        broken: list[bool] = []
+
         def work(undo: list[Undo]) -> Answer:
             answer = do.observe(undo, tenant, body.metrics, seen)
-            if answer.body["broken"]:
-                service.telemetry.violations.inc()
+            broken.append(bool(answer.body["broken"]))
             return answer
 
-        return await service.change(request, key, work)  # type: ignore[return-value]
+        answer = await service.change(request, key, work)
+        # Neither where the commit failed, nor where the answer is that of an earlier request.
+        service.telemetry.violations.inc(sum(broken))
+        return answer  # type: ignore[return-value]
 
 
 def _drives(app: FastAPI, service: Service) -> None:
@@ -279,6 +292,8 @@ def _gauges(service: Service) -> None:
     telemetry.drives_used.set(cluster.drives_used)
     telemetry.tenants.set(cluster.placed)
     telemetry.drives_overfull.set(int(np.count_nonzero(cluster.used > cluster.capacity)))
+    for file, size in zip(("state", "log"), service.operations.state.sizes(), strict=True):
+        telemetry.state.labels(file).set(size)
     # As floats: no integer holds the sum of many drives at their largest.
     telemetry.capacity.set(cluster.capacity[cluster.open].sum(dtype=float))
     telemetry.used.set(cluster.used.sum(dtype=float))

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from linnet.place.service.replies import Problem
-from linnet.place.service.state import StateError
+from linnet.place.service.state_file import StateError
 from linnet.place.service.writer import Refused
 
 ERRORS_MAX = 20

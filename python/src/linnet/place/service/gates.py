@@ -17,6 +17,8 @@ BODY_MAX = 16 * 1024 * 1024
 """Bytes of a request with many drives or nodes."""
 ONE_MAX = 1024 * 1024
 """Bytes of any other request."""
+METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
+"""Methods that are counted by their names."""
 PORT = re.compile(r":\d*$")
 SHOWN_MAX = 80
 """Letters of a host's name that are repeated."""
@@ -96,6 +98,10 @@ class Measured:
         try:
             await self._app(scope, receive, seen)
         finally:
-            name = getattr(scope.get("route"), "path", "other")
-            self._telemetry.requests.labels(name, status).inc()
-            self._telemetry.seconds.labels(name).observe(time.monotonic() - began)
+            # A client may send any word as a method: each would be kept for ever.
+            labels = (
+                getattr(scope.get("route"), "path", "other"),
+                method if (method := scope["method"]) in METHODS else "other",
+            )
+            self._telemetry.requests.labels(*labels, status).inc()
+            self._telemetry.seconds.labels(*labels).observe(time.monotonic() - began)

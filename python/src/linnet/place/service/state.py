@@ -13,19 +13,29 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from linnet.place.cluster import DriveSpec
 from linnet.place.service import rows
+from linnet.place.service.state_file import (
+    APPLICATION,
+    VERSION,
+    StateError,
+    StateFull,
+    StateMoved,
+    cause,
+    checked,
+    explained,
+    identity,
+    inspect,
+    log_of,
+)
 from linnet.place.slo import Tenant
 from linnet.place.words import Profile
 
-APPLICATION = 0x4C4E5450
-"""SQLite's application id of this file: "LNTP"."""
-VERSION = 1
 REQUESTS_MAX = 100_000
 """Answers that are kept at least; the oldest go first."""
 TRIM_EVERY = 1000
@@ -55,14 +65,6 @@ SETTINGS = "CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value NO
 """Made when a setting is first kept: older files have no such table."""
 
 
-class StateError(ValueError):
-    """The state file cannot be used. The message says which file and what to do."""
-
-
-class StateFull(OSError):
-    """The state could not be written; nothing of the transaction was kept."""
-
-
 @dataclass(frozen=True)
 class Answered:
     """A request that was answered before."""
@@ -81,16 +83,17 @@ class State:
         # SQLite follows links too, and keeps the log beside the file that they lead to.
         file = Path(os.path.realpath(path))
         try:
-            _inspect(path, file, create)
+            inspect(path, file, create)
             self._db = sqlite3.connect(file, isolation_level=None, timeout=0.0, check_same_thread=False)
         except sqlite3.Error as error:
-            raise _explained(path, error) from error
+            raise explained(path, error) from error
         try:
             self._open()
+            self._identity = identity(path)
         except BaseException as error:
             self._db.close()
             if isinstance(error, sqlite3.Error):
-                raise _explained(path, error) from error
+                raise explained(path, error) from error
             raise
 
     def _open(self) -> None:
@@ -100,7 +103,7 @@ class State:
         self._db.execute("PRAGMA foreign_keys = ON")
         self._db.execute("BEGIN IMMEDIATE")
         self._db.execute("COMMIT")
-        if not _checked(self.path, self._db):
+        if not checked(self.path, self._db):
             self._make()
             # Without this the file alone is an empty one for as long as its log is short.
             self.checkpoint()
@@ -137,13 +140,26 @@ class State:
             raise StateError(f"{self.path}: SQLite {sqlite3.sqlite_version} copies no state; 3.36 or a newer one does")
         return self._db.serialize()
 
+    def where_it_was(self) -> None:
+        """Raise StateMoved if the path leads to another file than the one that is open, or to none."""
+        if identity(self.path) != self._identity:
+            said = "its file was moved, removed or replaced while it was open, and what is written would be lost"
+            raise StateMoved(0, said, str(self.path))
+
+    def sizes(self) -> tuple[int, int]:
+        """Bytes of the file and of its log."""
+        file = Path(os.path.realpath(self.path))
+        found = [one.stat().st_size if one.exists() else 0 for one in (file, log_of(file))]
+        return found[0], found[1]
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """What the block writes is kept whole when it ends well, and not at all otherwise."""
+        self.where_it_was()
         try:
             self._db.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
-            raise StateFull(0, f"cannot write: {error}", str(self.path)) from error
+            raise StateFull(0, f"cannot write: {cause(error)}", str(self.path)) from error
         position = self._position
         try:
             yield
@@ -153,7 +169,7 @@ class State:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error):
-                raise StateFull(0, f"cannot write: {error}", str(self.path)) from error
+                raise StateFull(0, f"cannot write: {cause(error)}", str(self.path)) from error
             raise
 
     def savepoint(self) -> None:
@@ -289,7 +305,7 @@ class State:
         try:
             return self._db.execute(query).fetchall()
         except sqlite3.Error as error:
-            raise _explained(self.path, error) from error
+            raise explained(self.path, error) from error
 
     def _decoded(self, table: str, key: object, make: Any) -> Any:
         try:
@@ -303,65 +319,3 @@ class State:
     def _next(self) -> int:
         self._position += 1
         return self._position
-
-
-def _inspect(path: Path, file: Path, create: bool) -> None:
-    """Refuse what is not ours before anything of it is written: neither header nor journal."""
-    if not file.exists() and not create:
-        raise StateError(f"{path}: no such file; `linnet place drives --state {path} --add FILE` makes a state")
-    _permitted(path, file)
-    if not file.exists():
-        return
-    address = file.as_uri()
-    journal = file.with_name(f"{file.name}-wal")
-    logged = journal.exists() and journal.stat().st_size > 0
-    try:
-        # Without its journal, which a connection that reads it would make if it were absent.
-        ours = _look(path, f"{address}?immutable=1")
-    except sqlite3.DatabaseError:
-        if not logged:
-            raise
-        # A checkpoint that was cut short. It writes the first page first, which then tells of pages that only the log
-        # has. The connection that follows reads both; one that only reads needs space on the disk for an index.
-        return
-    if not ours and logged:
-        ours = _look(path, f"{address}?mode=ro")
-    if not ours and not create:
-        raise StateError(f"{path}: empty; `linnet place drives --state {path} --add FILE` makes a state")
-
-
-def _permitted(path: Path, file: Path) -> None:
-    """Refuse a file or a folder that this user may not read and write: SQLite calls it an error of the disk."""
-    if not file.parent.is_dir():
-        raise StateError(f"{path}: there is no folder {file.parent}")
-    for mode, word in ((os.R_OK, "read"), (os.W_OK, "write")):
-        if file.exists() and not os.access(file, mode):
-            raise StateError(f"{path}: no permission to {word} it; a state is read and written")
-    if not os.access(file.parent, os.W_OK | os.X_OK):
-        raise StateError(f"{path}: no permission to write in {file.parent}; a log is kept beside a state")
-
-
-def _look(path: Path, address: str) -> bool:
-    with closing(sqlite3.connect(address, isolation_level=None, timeout=0.0, uri=True)) as db:
-        return _checked(path, db)
-
-
-def _checked(path: Path, db: sqlite3.Connection) -> bool:
-    """Whether a database is a state; not if it is empty. Raise StateError for another one."""
-    application = db.execute("PRAGMA application_id").fetchone()[0]
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    if application != APPLICATION and (tables or application):
-        raise StateError(f"{path}: a database, but not the state of a placement; give another file")
-    if application == APPLICATION and version > VERSION:
-        raise StateError(f"{path}: state version {version}; this linnet knows {VERSION}. Use a newer one")
-    return bool(tables)
-
-
-def _explained(path: Path, error: sqlite3.Error) -> StateError:
-    text = str(error)
-    if "locked" in text:
-        return StateError(f"{path}: in use by another process; ask the service that has it, or stop it")
-    if "not a database" in text or "malformed" in text:
-        return StateError(f"{path}: not a state file, or damaged ({text}); restore it from a backup")
-    return StateError(f"{path}: {text}")

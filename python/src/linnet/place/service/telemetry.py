@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0, 10.0, 20.0, 30.0)
 
 
 class Telemetry:
@@ -14,12 +14,15 @@ class Telemetry:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self.requests = Counter(
-            "linnet_place_requests", "Requests by route and status.", ("route", "status"), registry=self.registry
+            "linnet_place_requests",
+            "Requests by route, method and status.",
+            ("route", "method", "status"),
+            registry=self.registry,
         )
         self.seconds = Histogram(
             "linnet_place_request_seconds",
             "From request to answer.",
-            ("route",),
+            ("route", "method"),
             registry=self.registry,
             buckets=SECONDS,
         )
@@ -31,6 +34,12 @@ class Telemetry:
             "Requests that shared a commit.",
             registry=self.registry,
             buckets=(1, 2, 4, 8, 16, 32, 64),
+        )
+        self.failed = Counter(
+            "linnet_place_commits_failed", "Groups that could not be written, and were undone.", registry=self.registry
+        )
+        self.state = Gauge(
+            "linnet_place_state_bytes", "Size of the state's file and of its log.", ("file",), registry=self.registry
         )
         self.violations = Counter(
             "linnet_place_slo_violations", "Observed windows in which a promise was broken.", registry=self.registry

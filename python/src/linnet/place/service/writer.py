@@ -19,7 +19,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from linnet.place.service.state import State, StateFull
+from linnet.place.service.state import State
+from linnet.place.service.state_file import StateFull, StateMoved
 
 GROUP_MAX = 64
 """Requests that share a commit."""
@@ -33,6 +34,15 @@ class Refused(Exception):
     def __init__(self, status: int, code: str, message: str, **more: Any) -> None:
         super().__init__(message)
         self.status, self.code, self.message, self.more = status, code, message, more
+
+
+def not_written(error: StateFull) -> Refused:
+    """What is answered where the state could not be written."""
+    if isinstance(error, StateMoved):
+        said = f"{error.filename}: {error.strerror}; nothing was changed. Put it back, or start the service again"
+        return Refused(503, "state_moved", said)
+    said = f"the state cannot be written ({error.strerror}); nothing was changed. Free space and ask again"
+    return Refused(503, "state_not_written", said)
 
 
 @dataclass(frozen=True)
@@ -58,13 +68,21 @@ class _Job:
 class Writer:
     """Runs requests one by one and commits them in groups."""
 
-    def __init__(self, state: State, broken: Callable[[], None], committed: Callable[[int, float], None]) -> None:
+    def __init__(
+        self,
+        state: State,
+        broken: Callable[[], None],
+        committed: Callable[[int, float], None],
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
         """``broken`` is called if an undo or a commit fails in a way that is not foreseen: memory and disk may then
         differ, and the process must end.
 
-        ``committed`` is told the size of each group and the seconds that it took.
+        ``committed`` is told the size of each group and the seconds that it took, ``failed`` that one could not be
+        written.
         """
         self._state = state
+        self._failed = failed
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._broken = broken
         self._committed = committed
@@ -144,9 +162,9 @@ class Writer:
                     answers.append(self._one(job, undo))
         except StateFull as error:
             self._take_back(undo)
-            why = f"the state cannot be written ({error.strerror}); nothing was changed. Free space and ask again"
+            self._failed()
             for job in group:
-                job.done.set_exception(Refused(503, "state_not_written", why))
+                job.done.set_exception(not_written(error))
             return
         if self._checkpoint_at is None:
             self._checkpoint_at = time.monotonic() + CHECKPOINT_S
