@@ -267,7 +267,12 @@ def test_openapi_and_metrics(client: Client) -> None:
     document = client.ask("GET", "/openapi.json")[1]
     for path in ("/v1/tenants", "/v1/tenants/{id}", "/v1/whatif", "/v1/drives"):
         assert path in document["paths"]
-    assert len(document["components"]["schemas"]["Features"]["properties"]) == 27
+    schemas = document["components"]["schemas"]
+    assert len(schemas["Features"]["properties"]) == 27
+    fields = [(name, field, said) for name, one in schemas.items() for field, said in one.get("properties", {}).items()]
+    assert len(fields) > 170
+    assert [(name, field) for name, field, said in fields if not said.get("description")] == []
+    client.ask("POST", "/v1/tenants", tenant("a"))
     text = client.ask("GET", "/metrics")[1]
     assert "linnet_place_drives 2.0" in text
     assert 'linnet_place_requests_total{method="POST",route="/v1/tenants",status="201"}' in text

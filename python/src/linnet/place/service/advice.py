@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ADVICE_S = 20.0
 """Seconds after which the moves that were found are the advice."""
+Moves = Annotated[int, Query(ge=0, le=1000, description="Moves at most; with 0, promises are only counted.")]
 LOOK_S = 0.2
 """Seconds between two looks at whether a client that waits for advice is still there."""
 
@@ -95,7 +96,7 @@ def routes(app: FastAPI, service: Service) -> None:
         return replies.WhatIfOut(**await service.read(ask))
 
     @app.get("/v1/rebalance", tags=["advice"], responses=problems(503))
-    async def advise(request: Request, moves_max: Annotated[int, Query(ge=0, le=1000)] = 20) -> replies.RebalanceOut:
+    async def advise(request: Request, moves_max: Moves = 20) -> replies.RebalanceOut:
         """Which tenants should move. Changes nothing; POST /v1/tenants/{id}/move carries a move out."""
         if not moves_max:
             # Broken promises are counted, and nothing is searched for.

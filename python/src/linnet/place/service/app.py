@@ -42,9 +42,9 @@ Key = Annotated[
     str | None,
     Header(alias="Idempotency-Key", pattern=r"^[\x21-\x7e]{1,128}$", description="Id of the request, chosen by you."),
 ]
-Id = Annotated[str, Path(pattern=NAME, alias="id")]
-Offset = Annotated[int, Query(ge=0, le=10**9)]
-Limit = Annotated[int, Query(ge=1, le=1000)]
+Id = Annotated[str, Path(pattern=NAME, alias="id", description="Its id or name.")]
+Offset = Annotated[int, Query(ge=0, le=10**9, description="How many come before the page.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="How many the page has at most.")]
 
 
 class Copied(Response):

@@ -28,7 +28,7 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from linnet.place.service.replies import Problem
+from linnet.place.service.replies import Problem, Reply
 from linnet.place.service.rows import BYTES_MAX
 from linnet.place.service.schema import Slos
 from linnet.place.slo import Tenant, unusable
@@ -62,57 +62,74 @@ def _texts(value: Any) -> Any:
 class Metadata(BaseModel):
     """What is read of an object's metadata."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
     name: str = ""
+    """Name of the pod or node."""
     namespace: str = ""
+    """Namespace of the pod."""
     uid: str = ""
+    """The cluster's id of the pod."""
     annotations: Annotated[dict[str, str] | None, BeforeValidator(_texts)] = None
+    """Those of `linnet.io/` declare a workload."""
 
 
 class Pod(BaseModel):
     """What is read of a pod."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
     metadata: Metadata = Metadata()
+    """Its name, and annotations."""
 
 
 class Node(BaseModel):
     """What is read of a node. The rest is given back as it came."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
     metadata: Metadata = Metadata()
+    """Its name, and annotations."""
 
 
 class NodeList(BaseModel):
     """Nodes."""
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="allow", use_attribute_docstrings=True)
     items: Annotated[list[Node], Field(fail_fast=True)] | None = None
+    """The nodes."""
 
 
-class ExtenderArgs(BaseModel):
+class ExtenderArgs(Reply):
     """A question: a pod, and the nodes as objects, or as names if the extender is `nodeCacheCapable`."""
 
     pod: Annotated[Pod, Field(alias="Pod")]
+    """The pod that is to be placed."""
     nodes: Annotated[NodeList | None, Field(alias="Nodes")] = None
+    """The nodes, as objects."""
     nodenames: Annotated[Annotated[list[str], Field(fail_fast=True)] | None, Field(alias="NodeNames")] = None
+    """The nodes, as names."""
 
 
-class ExtenderFilterResult(BaseModel):
+class ExtenderFilterResult(Reply):
     """Nodes that may take the pod, in the form of the question, and why the others may not."""
 
     nodes: Annotated[NodeList | None, Field(alias="Nodes")] = None
+    """The nodes, as objects."""
     nodenames: Annotated[list[str] | None, Field(alias="NodeNames")] = None
+    """The nodes, as names."""
     failed: Annotated[dict[str, str], Field(alias="FailedNodes")]
+    """Empty: the nodes that may not take the pod are unresolvable."""
     unresolvable: Annotated[dict[str, str], Field(alias="FailedAndUnresolvableNodes")]
+    """Why the others may not take the pod, by their names."""
     error: Annotated[str, Field(alias="Error")] = ""
+    """Why nothing can be said."""
 
 
-class HostPriority(BaseModel):
+class HostPriority(Reply):
     """A node's score, 0 to 10."""
 
     host: Annotated[str, Field(alias="Host")]
+    """The node's name."""
     score: Annotated[int, Field(alias="Score")]
+    """Its score."""
 
 
 class Unreadable(ValueError):

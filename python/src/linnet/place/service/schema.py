@@ -62,13 +62,14 @@ def _some(value: float) -> float:
 
 Confidence = Annotated[Literal[50, 60, 70, 80, 90, 95], BeforeValidator(_whole)]
 Name = Annotated[str, Field(pattern=NAME, examples=["db-7"])]
+Figure = Annotated[float, Field(ge=FIGURE_MIN, le=FIGURE_MAX)]
 Bytes = Annotated[int, Field(ge=0, le=BYTES_MAX, examples=[200_000_000_000]), BeforeValidator(_whole)]
 
 
 class Strict(BaseModel):
     """Unknown fields and values of another type are errors."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, use_attribute_docstrings=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -91,10 +92,40 @@ class Consistent(Strict):
         return self
 
 
+SAID = {
+    "size_bytes_mean": "mean size in bytes",
+    "rate_mean": "I/Os per second",
+    "rate_std": "standard deviation of the I/Os per second in windows",
+    "bandwidth_mean": "bytes per second",
+    "bandwidth_std": "standard deviation of the bytes per second in windows",
+    "unaligned_ratio": "share of those whose offset is no multiple of 4 KiB",
+    "random_ratio": "share of those that continue no earlier one",
+    "depth": "I/Os outstanding, on average",
+}
+"""Features in words: spec/profile.md."""
+
+
 def _ratio_or_amount(name: str) -> Any:
+    word = next(part for part in SAID if name.endswith(part))
+    group = name.removesuffix(word).rstrip("_").split("_")
+    of = {"": "", "read": "Reads: ", "write": "Writes: "}[group[0]]
+    if len(group) > 1:
+        of = f"{group[0].capitalize()}s whose size is {'a' if group[1] == 'aligned' else 'no'} multiple of 4 KiB: "
+    said = (of + SAID[word])[:1].upper() + (of + SAID[word])[1:] + "."
     if name.endswith("_ratio"):
-        return (Annotated[float, Field(ge=0, le=1)], 0.0)
-    return (Annotated[float, Field(ge=0, le=RATE_MAX), AfterValidator(_some)], 0.0)
+        return (Annotated[float, Field(ge=0, le=1, description=said)], 0.0)
+    return (Annotated[float, Field(ge=0, le=RATE_MAX, description=said), AfterValidator(_some)], 0.0)
+
+
+FIGURES = {
+    "seq_read_mbs": "Sequential reads, MB/s.",
+    "seq_write_mbs": "Sequential writes, MB/s.",
+    "rnd_read_iops": "Random reads of 4 KiB per second.",
+    "rnd_write_iops": "Random writes of 4 KiB per second, sustained.",
+    "read_latency_us": "Latency of a read in microseconds.",
+    "write_latency_us": "Latency of a write in microseconds.",
+}
+"""Figures of a data sheet in words."""
 
 
 if TYPE_CHECKING:
@@ -118,7 +149,7 @@ else:
         "Sheet",
         __base__=Strict,
         __doc__="Figures of a data sheet: MB/s, 4 KiB I/Os per second, microseconds. Any may be absent.",
-        **{name: (Annotated[float, Field(ge=FIGURE_MIN, le=FIGURE_MAX)] | None, None) for name in SHEET},
+        **{name: (Figure | None, Field(default=None, description=FIGURES[name])) for name in SHEET},
     )
 
 
@@ -126,8 +157,11 @@ class Bound(Strict):
     """An SLO in the metric's unit, microseconds or bytes per second: a latency at most, a bandwidth at least."""
 
     metric: Metric
+    """Which latency or bandwidth."""
     bound: Annotated[float, Field(ge=0, le=RATE_MAX)]
+    """Microseconds, or bytes per second."""
     confidence_percent: Confidence = 50
+    """How sure the promise is; above 50 as far as the model knows the level."""
 
     def slo(self) -> Slo:
         """As placement has it."""
@@ -138,8 +172,11 @@ class Slower(Strict):
     """An SLO relative to the tenant alone on the same drive: so much longer may a latency be."""
 
     metric: Latency
+    """Which latency."""
     degradation_percent: Annotated[float, Field(ge=0, le=SLOWER_MAX)]
+    """How much longer than alone."""
     confidence_percent: Confidence = 50
+    """How sure the promise is; above 50 as far as the model knows the level."""
 
     def slo(self) -> Slo:
         """As placement has it."""
@@ -150,8 +187,11 @@ class Less(Strict):
     """An SLO relative to the tenant alone on the same drive: so much lower may a bandwidth be."""
 
     metric: Bandwidth
+    """Which bandwidth."""
     degradation_percent: Annotated[float, Field(ge=0, le=100)]
+    """How much lower than alone."""
     confidence_percent: Confidence = 50
+    """How sure the promise is; above 50 as far as the model knows the level."""
 
     def slo(self) -> Slo:
         """As placement has it."""
@@ -186,11 +226,15 @@ class TenantIn(Strict):
     """A tenant that asks for room. Without a profile and a profile's name it is staged, to be measured."""
 
     id: Name
+    """Its id, chosen by you."""
     capacity_bytes: Bytes
+    """What it stores."""
     profile: Features | None = None
+    """What it does; not beside ``profile_name``."""
     profile_name: Name | None = None
     """A profile that the service knows; not beside ``profile``."""
     slos: Slos = []
+    """What it is promised."""
     drive: Name | None = None
     """Place it on this drive or nowhere."""
 
@@ -210,9 +254,13 @@ class FiguresIn(Strict):
     """What a drive is. What is absent is not known, or false."""
 
     model: Annotated[str, Field(min_length=1, max_length=128)]
+    """Its model: drives of one model and data sheet are asked about once."""
     capacity_bytes: Annotated[int, Field(gt=0, le=BYTES_MAX), BeforeValidator(_whole)]
+    """What its tenants may store together."""
     sheet: Sheet = Sheet()
+    """Its data sheet."""
     staging: bool = False
+    """Whether it is for tenants that are to be measured."""
 
     def spec_of(self, name: str) -> DriveSpec:
         """As placement has it."""
@@ -224,6 +272,7 @@ class DriveIn(FiguresIn):
     """A drive to be registered."""
 
     name: Name
+    """Its name, chosen by you; NODE:DEVICE for drives of Kubernetes nodes."""
 
     def spec(self) -> DriveSpec:
         """As placement has it."""
@@ -234,18 +283,21 @@ class DrivesIn(Strict):
     """Drives to be registered: all, or none."""
 
     drives: Annotated[list[DriveIn], Field(min_length=1, max_length=DRIVES_MAX, fail_fast=True)]
+    """The drives."""
 
 
 class MoveIn(Strict):
     """Where a tenant shall go."""
 
     drive: Name
+    """The drive that it shall go to."""
 
 
 class ProfileIn(Strict):
     """A measured profile."""
 
     features: Features
+    """What was measured."""
 
 
 class ObservationIn(Strict):
@@ -257,6 +309,7 @@ class ObservationIn(Strict):
     ]
     """Without any, ``features`` are compared and no window is kept."""
     features: Features | None = None
+    """What it did in the window, to be compared with its profile."""
 
     @model_validator(mode="after")
     def _measured_something(self) -> Self:
