@@ -129,7 +129,15 @@ pub fn run<S: Read + Write>(stream: &mut S, exports: &[Served]) -> io::Result<Re
         if wire::u64_at(&head, 0) != wire::OPTION_MAGIC || size_bytes > wire::OPTION_BYTES_ABSURD {
             return Ok(Err(Ended::Garbled));
         }
+        if option == option::SET_META_CONTEXT {
+            // It drops what was set before, also where it is refused.
+            allocation = None;
+        }
         if size_bytes > wire::OPTION_BYTES_MAX {
+            if option == option::EXPORT_NAME {
+                // Its answer has no form for an error.
+                return Ok(Err(Ended::Left));
+            }
             io::copy(&mut stream.take(u64::from(size_bytes)), &mut io::sink())?;
             reply(stream, option, option_reply::ERR_TOO_BIG, b"option too long")?;
             continue;

@@ -243,6 +243,31 @@ fn block_status(stream: &mut std::os::unix::net::UnixStream, flags: u16, offset:
 }
 
 #[test]
+fn a_refused_choice_leaves_nothing_of_an_earlier_one() {
+    let socket = temporary("sock");
+    let export = || linnet_nbd::Export::new("a", SIZE, Box::new(Plain(Fixed(0))));
+    let _handle = linnet_nbd::Builder::new().export(export()).unix(&socket).start().unwrap();
+    for refused in [contexts("b", &["base:allocation"]), vec![0; 3], vec![0; 100_000]] {
+        let mut stream = greet(&socket);
+        send_option(&mut stream, 8, &[]);
+        assert_eq!(option_reply(&mut stream, 8), (1, vec![]));
+        send_option(&mut stream, 10, &contexts("a", &["base:allocation"]));
+        assert_eq!([(); 2].map(|()| option_reply(&mut stream, 10).0), [4, 1]);
+        send_option(&mut stream, 10, &refused);
+        assert!(option_reply(&mut stream, 10).0 > 1 << 31);
+        send_option(&mut stream, 7, &go_data("a", &[]));
+        assert_eq!([(); 2].map(|()| option_reply(&mut stream, 7).0), [3, 1]);
+        stream.write_all(&request(7, 0, 9, 0, 4096)).unwrap();
+        assert_eq!(take::<4>(&mut stream).unwrap(), 0x668e_33efu32.to_be_bytes());
+        assert_eq!(take::<4>(&mut stream).unwrap(), [0, 1, 0x80, 1], "one chunk with an error");
+    }
+    // An export name that is too long ends the session without a word: its answer has no form for an error.
+    let mut stream = greet(&socket);
+    send_option(&mut stream, 1, &vec![b'a'; 100_000]);
+    assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
+}
+
+#[test]
 fn clients_learn_which_ranges_are_stored() {
     let data = temporary("data");
     for storage in [linnet_nbd::Storage::Memory, linnet_nbd::Storage::File { path: data.clone(), durable: false }] {
