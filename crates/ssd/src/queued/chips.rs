@@ -106,33 +106,22 @@ impl QueuedSsd {
 
     /// Sends commands for the jobs in these queues: one command per die, with all planes that share the page number.
     fn send(&mut self, chip: u32, choice: [usize; 2]) {
-        let Some(&first) = self.chips[chip as usize].queues[choice[0]].front() else { return };
+        let Some(first) = self.chips[chip as usize].queues[choice[0]].first() else { return };
         let channel = self.channel_of(chip);
         let (kind, number) = (self.jobs[first as usize].kind, self.jobs[first as usize].number);
         let mut die = self.jobs[first as usize].place.die;
         let mut sent_by = self.now;
         let byte_pair_ns = u64::from(self.params.channel_ns_per_2_bytes);
         for _ in 0..self.params.dies_per_chip {
-            let mut taken = std::mem::take(&mut self.chips[chip as usize].dies[die as usize].jobs);
+            let at = &mut self.chips[chip as usize];
+            let mut taken = std::mem::take(&mut at.dies[die as usize].jobs);
             let mut planes = 0u32;
             for queue in choice {
-                let mut at = 0;
-                while at < self.chips[chip as usize].queues[queue].len() {
-                    if taken.len() as u32 == self.params.planes_per_die || (!self.params.multi_plane && planes != 0) {
-                        break;
-                    }
-                    let job = self.chips[chip as usize].queues[queue][at];
-                    let entry = &self.jobs[job as usize];
-                    let fits = entry.place.die == die
-                        && planes & (1 << entry.place.plane) == 0
-                        && (planes == 0 || entry.number == number);
-                    if fits {
-                        planes |= 1 << entry.place.plane;
-                        taken.push(job);
-                        self.chips[chip as usize].queues[queue].remove(at);
-                    } else {
-                        at += 1;
-                    }
+                while (taken.len() as u32) < self.params.planes_per_die && (self.params.multi_plane || planes == 0) {
+                    let shared = (planes != 0).then_some(number);
+                    let Some((job, plane)) = at.queues[queue].take(die, planes, shared) else { break };
+                    planes |= 1 << plane;
+                    taken.push(job);
                 }
                 if choice[0] == choice[1] {
                     break;

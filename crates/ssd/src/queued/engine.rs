@@ -11,6 +11,7 @@ use super::cache::Cache;
 use super::flash::{Flash, Place};
 use super::host::{HostRequest, Link};
 use super::params::QueuedParams;
+use super::waiting::Waiting;
 use crate::cause::{Cause, Mechanism};
 use crate::error::Error;
 
@@ -89,7 +90,7 @@ pub(super) struct Chip {
     pub suspended_kind: Kind,
     pub generation: u32,
     /// Host reads, GC reads, host programs, GC programs, erases.
-    pub queues: [VecDeque<u32>; 5],
+    pub queues: [Waiting; 5],
     /// The last operation that was not a host read, and the last command of any kind; used to explain waits.
     pub last_internal: (Mechanism, Nanos, Nanos),
     pub last_read: (Nanos, Nanos),
@@ -219,7 +220,7 @@ impl QueuedSsd {
             suspended: Vec::new(),
             suspended_kind: Kind::Program,
             generation: 0,
-            queues: Default::default(),
+            queues: std::array::from_fn(|_| Waiting::new(params.dies_per_chip, params.planes_per_die)),
             last_internal: (Mechanism::FlushSingle, 0, 0),
             last_read: (0, 0),
             busy_ns: 0,
@@ -307,8 +308,8 @@ impl QueuedSsd {
             (Kind::Program, _) => HOST_PROGRAMS,
             (Kind::Erase, _) => ERASES,
         };
-        let chip = entry.place.chip;
-        self.chips[chip as usize].queues[queue].push_back(job);
+        let (Place { chip, die, plane, .. }, number) = (entry.place, entry.number);
+        self.chips[chip as usize].queues[queue].push(die, plane, number, job);
         let channel = self.channel_of(chip);
         if self.touched.last() != Some(&channel) {
             self.touched.push(channel);

@@ -25,6 +25,7 @@ mod gc;
 mod host;
 mod params;
 mod precondition;
+mod waiting;
 
 pub use device::Served;
 pub use engine::{QueuedSsd, QueuedStats};
