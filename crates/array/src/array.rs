@@ -29,7 +29,7 @@ mod route;
 
 use linnet_core::{Budget, Rate, Replica, Settings};
 use linnet_sim::Chance;
-use linnet_types::{Nanos, Op, Request, Thresholds, is_slow};
+use linnet_types::{Nanos, Op, Request, Thresholds};
 
 use crate::policy::bits;
 use crate::probing::coin;
@@ -186,7 +186,6 @@ impl Array {
         let slot = self.slab.at(index);
         let device = self.placement.device(slot.row, k);
         let Request { op, size_bytes, .. } = slot.request;
-        let (predicted_fast, sampled) = (slot.predicted_fast & (1 << k) != 0, slot.sampled & (1 << k) != 0);
         let in_time = std::mem::take(&mut slot.may_be_late);
         let flight = &slot.flights[k];
         let latency_ns = self.replicas[device].complete(&flight.core, now);
@@ -199,13 +198,7 @@ impl Array {
             in_flight: flight.in_flight,
             in_time,
         });
-        let inflection_ns = self.inflection_ns[device];
-        if predicted_fast && inflection_ns > 0 && is_slow(latency_ns, inflection_ns) {
-            self.counters.false_submits += 1;
-        }
-        if sampled && inflection_ns > 0 {
-            self.counters.probing.answered_probe(latency_ns, inflection_ns);
-        }
+        self.judge(index, k, latency_ns, true);
         if op.is_read() {
             self.answer(now, index, k, out);
         } else {
@@ -253,16 +246,11 @@ impl Array {
         let Some((index, k)) = self.land(copy) else { return };
         let slot = self.slab.at(index);
         let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
-        let (sampled, so_far_ns) = (slot.sampled & (1 << k) != 0, now.saturating_sub(flight.arrived_ns()));
-        let device = self.placement.device(slot.row, k);
-        // A probe cancelled after the inflection point was slow; before it, the outcome is unknown.
-        let inflection_ns = self.inflection_ns[device];
-        if sampled && inflection_ns > 0 && is_slow(so_far_ns, inflection_ns) {
-            self.counters.probing.answered_probe(so_far_ns, inflection_ns);
-        }
-        self.policy.lost(device, &slot.request);
+        let (device, request) = (self.placement.device(slot.row, k), slot.request);
+        self.judge(index, k, now.saturating_sub(flight.arrived_ns()), false);
+        self.policy.lost(device, &request);
         self.replicas[device].withdraw(&flight, now);
-        if flying == 0 && !answered && slot.request.op.is_read() {
+        if flying == 0 && !answered && request.op.is_read() {
             self.retry_at(now + self.config.failover_ns, index, out);
         }
         self.settle(now, index, out);

@@ -44,7 +44,8 @@ pub struct Counters {
     pub timeouts: u64,
     /// Answers after their time limit, or for a copy that is not in flight.
     pub late: u64,
-    /// Reads submitted because they were predicted fast whose latency was above the device's inflection point.
+    /// Reads submitted because they were predicted fast whose latency was above the device's inflection point, or that
+    /// were cancelled or ran into their time limit after it.
     pub false_submits: u64,
     /// Revokes although the device would have answered within its inflection point; counted only on devices with
     /// foresight.

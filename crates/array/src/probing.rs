@@ -48,7 +48,7 @@ pub struct Probing {
     pub draws: u64,
     /// Sampled probes: reads submitted there by the draw.
     pub probes: u64,
-    /// Probes that were answered.
+    /// Probes that were answered, or had not been after the device's inflection point.
     pub answered: u64,
     /// Answered probes within the device's inflection point: the policy was wrong.
     pub fast: u64,

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use linnet_types::Nanos;
+use linnet_types::{Nanos, is_slow};
 
 use super::{Array, Breakage};
 use crate::slab::{Alarm, Flight};
@@ -76,6 +76,22 @@ impl Array {
         Some((index, k))
     }
 
+    /// Counts whether a copy was slow, if its read was predicted fast or is a sampled probe. `waited_ns` is its time at
+    /// the device, up to now if it was not answered: then it was slow after the inflection point, and before it the
+    /// outcome is unknown.
+    pub(super) fn judge(&mut self, index: usize, k: usize, waited_ns: Nanos, answered: bool) {
+        let slot = self.slab.at(index);
+        let inflection_ns = self.inflection_ns[self.placement.device(slot.row, k)];
+        let slow = is_slow(waited_ns, inflection_ns);
+        if inflection_ns == 0 || !(answered || slow) {
+            return;
+        }
+        self.counters.false_submits += u64::from(slow && slot.predicted_fast & (1 << k) != 0);
+        if slot.sampled & (1 << k) != 0 {
+            self.counters.probing.answered_probe(waited_ns, inflection_ns);
+        }
+    }
+
     pub(super) fn enforce_limits(&mut self, now: Nanos, kind: usize, out: &mut Vec<Output>) {
         self.limits[kind].armed = false;
         if self.breaks(Breakage::ForgetLimits) {
@@ -89,6 +105,8 @@ impl Array {
                     let device = self.placement.device(slot.row, k);
                     out.push(Output::Cancel { device, copy, timed_out: true });
                     self.counters.timeouts += 1;
+                    let waited_ns = now.saturating_sub(slot.flights[k].core.arrived_ns());
+                    self.judge(index, k, waited_ns, false);
                     self.land(copy);
                     self.lose(now, index, k, out);
                 }

@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::{Counters, Playback, RunOptions, policy, run};
+use linnet_sim::Modelled;
+use linnet_types::{LatencyModel, Outcome};
 
 /// Reads that do not overlap.
 fn far_apart() -> Vec<IoRecord> {
@@ -54,4 +56,35 @@ fn it_marks_no_device_as_busy() {
     let revokes = |latency_ns| counters("heur-adv", revokes_always(), &overlapping, latency_ns, 0.0).revokes;
     assert_eq!(revokes(inflection_ns), 0);
     assert!(revokes(inflection_ns + 1) > 5, "{}", revokes(inflection_ns + 1));
+}
+
+/// A device that is fast for ten milliseconds and then never answers.
+struct Stalls;
+
+impl LatencyModel for Stalls {
+    fn submit(&mut self, now: Nanos, _request: &Request) -> Outcome {
+        if now < 10_000_000 { Outcome::Done(now + 80_000) } else { Outcome::Lost }
+    }
+}
+
+#[test]
+fn a_read_that_timed_out_was_slow_if_its_limit_lies_above_it() {
+    let inflection_ns = test_thresholds().inflection_ns;
+    let reads: Vec<IoRecord> = (0..400).map(|i| record(i * 100_000, Op::Read)).collect();
+    let go = |network, read_timeout_ns, probe_share| {
+        let learned = learned(&[Some(network), None]);
+        let config = Config { read_timeout_ns, probe_share, error_limit: 1_000, ..two_replicas() };
+        let policy = policy("linnos", &learned, &config).expect("known");
+        let mut devices = [Modelled::new(Stalls), Modelled::new(Stalls)];
+        let options = RunOptions { array: config, playback: Playback::default() };
+        run(&mut devices, &[&reads], &thresholds(&learned), policy, &options, &mut ()).expect("it succeeds").counters
+    };
+    // Every read that the network calls fast is sent to the primary, which answers none of those after 10 ms.
+    let (equal, above) = (go(revokes_above(9_000), inflection_ns, 0.0), go(revokes_above(9_000), 2_000_000, 0.0));
+    assert!(equal.timeouts > 200 && above.timeouts > 200, "{equal:?} {above:?}");
+    assert_eq!((equal.false_submits, above.false_submits), (0, 300));
+    let (equal, above) = (go(revokes_always(), inflection_ns, 1.0), go(revokes_always(), 2_000_000, 1.0));
+    let fast = equal.probing.answered;
+    assert!(fast > 50 && equal.probing.fast == fast, "{:?}", equal.probing);
+    assert_eq!((above.probing.answered, above.probing.fast), (above.probing.probes, fast));
 }
