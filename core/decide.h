@@ -217,6 +217,8 @@ struct linnet_hedge {
 	struct linnet_budget budget;
 };
 
+#define LINNET_HEDGE_START_NS 10000000 /* a delay to start at where no 95th percentile is known */
+
 /* Starts at a delay such as the 95th percentile of read latency, or 0. The first hedge must be earned by reads. */
 void linnet_hedge_init(struct linnet_hedge *hedge, const struct linnet_settings *settings, uint64_t delay_ns);
 

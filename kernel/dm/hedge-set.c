@@ -7,7 +7,6 @@
 
 #define RESERVED_READS 16
 #define RESERVED_PAGES 64
-#define START_NS (10 * NSEC_PER_MSEC) /* delay before any read has shown a better one */
 
 static void destroy(struct linnet_hedges *hedges)
 {
@@ -62,7 +61,7 @@ bad:
 	return NULL;
 }
 
-/* The lowest 95th percentile that a model gives, or a guess. */
+/* The lowest 95th percentile that a model gives, or a guess before any read has shown a better one. */
 static u64 first_delay_ns(struct linnet_dm *dm)
 {
 	u64 delay_ns = U64_MAX;
@@ -76,7 +75,7 @@ static u64 first_delay_ns(struct linnet_dm *dm)
 			delay_ns = min(delay_ns, leg_model->loaded->latency_ns_p95);
 	}
 	rcu_read_unlock();
-	return delay_ns == U64_MAX ? START_NS : delay_ns;
+	return delay_ns == U64_MAX ? LINNET_HEDGE_START_NS : delay_ns;
 }
 
 int linnet_hedge_set(struct linnet_dm *dm, u32 percent)

@@ -95,6 +95,8 @@ def test_a_replay_with_a_model_runs_what_the_model_has(made: Trace) -> None:
     (fitted,) = fit([made], settings=FitSettings(epochs=1))
     for policy in ("linnos", "linnet-best", "hedge-p95", "ewma-inflight"):
         check_replay_policy(policy, [fitted.model], 1)
+    # It asks no model, and its hedge finds its delay by itself.
+    check_replay_policy("ewma-hedged", [], 2)
 
 
 def serving(listener: socket.socket, error: int, requests: int | None = None) -> None:

@@ -8,6 +8,8 @@ use crate::{Budget, Policy, Settings, Trees, ffi};
 
 /// Maximum number of replicas of one read.
 pub const REPLICAS_MAX: usize = 8;
+/// The hedge delay where no 95th percentile is known, ns.
+pub const HEDGE_START_NS: Nanos = 10_000_000;
 
 /// Input to a decision: the state of one replica (`struct linnet_candidate`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

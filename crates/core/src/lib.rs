@@ -35,7 +35,9 @@ mod train;
 mod tree;
 mod trees;
 
-pub use decision::{Answer, Asked, Candidate, Decision, Hedging, Question, REPLICAS_MAX, Verdict, preferred};
+pub use decision::{
+    Answer, Asked, Candidate, Decision, HEDGE_START_NS, Hedging, Question, REPLICAS_MAX, Verdict, preferred,
+};
 pub use error::{Error, ModelFault};
 pub use float::{Activation, FloatLayer, FloatNetwork};
 pub use forest::{FOREST_INPUTS_MAX, FOREST_OUTPUTS_MAX, Forest, ForestOutput, RegressionTree, SCHEMA_PLACE1};

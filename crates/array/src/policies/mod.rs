@@ -15,7 +15,7 @@ mod snitch;
 
 use self::core::Core;
 use crate::{Config, Error, Policy};
-use linnet_core::{DIGITS, Hedging, Network, Predictions, Settings, Trees};
+use linnet_core::{DIGITS, HEDGE_START_NS, Hedging, Network, Predictions, Settings, Trees};
 use linnet_types::{Nanos, Thresholds};
 
 /// Every name that [`policy`] knows.
@@ -62,11 +62,10 @@ pub struct DeviceModel {
     pub predictions: Predictions,
 }
 
-/// The hedging of linnet-best. Its delay starts at the lowest 95th percentile known of any device; without one it does
-/// not hedge.
+/// The hedging of linnet-best. Its delay starts at the lowest 95th percentile known of any device, or as in the kernel.
 pub fn hedging_of(learned: &[DeviceModel], settings: &Settings) -> Hedging {
     let delay_ns = learned.iter().map(|device| device.thresholds.latency_ns_p95).filter(|&ns| ns > 0).min();
-    Hedging::new(settings, delay_ns)
+    Hedging::new(settings, Some(delay_ns.unwrap_or(HEDGE_START_NS)))
 }
 
 /// The policy of this name for an array whose devices are described by `learned`, one entry each. A threshold of 0 is
@@ -127,7 +126,7 @@ pub fn missing(name: &str, learned: &[DeviceModel]) -> Option<(usize, &'static s
             ("network and 99th percentile", |device| device.network.is_none() || device.thresholds.latency_ns_p99 == 0)
         }
         "trees-only" | "linnet-best" | "linnet-expected" | "linnet+hl" => ("trees", |device| device.trees.is_none()),
-        "ewma-hedged" | "hedge-p95" => ("95th percentile", |device| device.thresholds.latency_ns_p95 == 0),
+        "hedge-p95" => ("95th percentile", |device| device.thresholds.latency_ns_p95 == 0),
         "dynamic-snitch" => ("99th percentile", |device| device.thresholds.latency_ns_p99 == 0),
         "hedge-ip" | "heur-sim" | "heur-adv" => ("inflection point", |device| device.thresholds.inflection_ns == 0),
         _ => return None,
@@ -222,12 +221,23 @@ mod tests {
         assert_eq!(lacking(&[DeviceModel { trees, ..known.clone() }, known.clone()])[3..], of_models(1)[3..]);
         assert_eq!(missing("hedge-p95", &[known, DeviceModel::default()]), Some((1, "95th percentile")));
         let without = lacking(&[DeviceModel::default()]);
-        let rules = ["ewma-hedged", "dynamic-snitch", "hedge-p95", "hedge-ip", "heur-sim", "heur-adv"];
+        let rules = ["dynamic-snitch", "hedge-p95", "hedge-ip", "heur-sim", "heur-adv"];
         assert!(rules.iter().all(|&rule| without.contains(&(rule, 0))), "{without:?}");
         assert_eq!(without.len(), rules.len() + 7);
         let both = DeviceModel { thresholds, network: Some(network(DIGITS, 2)), ..DeviceModel::default() };
         let only_network = DeviceModel { thresholds: Thresholds::default(), ..both.clone() };
         assert_eq!(missing("linnos+h99", &[both, only_network]), Some((1, "network and 99th percentile")));
+    }
+
+    #[test]
+    fn a_hedge_delay_starts_at_the_lowest_percentile_known_or_as_in_the_kernel() {
+        let with = |latency_ns_p95| DeviceModel {
+            thresholds: Thresholds { latency_ns_p95, ..Thresholds::default() },
+            ..DeviceModel::default()
+        };
+        let delay_of = |learned: &[DeviceModel]| hedging_of(learned, &Config::default().settings()).delay_ns();
+        assert_eq!(delay_of(&[with(0), with(3_000_000), with(2_000_000)]), Some(2_000_000));
+        assert_eq!(delay_of(&[with(0), with(0)]), Some(10_000_000));
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn hedges_wait_for_thresholds_that_are_known() {
         assert_eq!(delay_ns(&learned, name), (0, Some(300_000)), "{name}");
     }
     learned[1].thresholds = unknown;
-    assert_eq!(delay_ns(&learned, "linnet-best"), (0, None));
+    assert_eq!(delay_ns(&learned, "ewma-hedged"), (0, Some(linnet_core::HEDGE_START_NS)), "as in the kernel");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::{Budget, Candidate, Flight, Hedging, Rate, Settings};
 /// `LINNET_POLICIES`.
 pub const POLICIES: usize = 5;
 pub const REPLICAS_MAX: usize = crate::REPLICAS_MAX;
+pub const HEDGE_START_NS: u64 = crate::HEDGE_START_NS;
 
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
