@@ -214,3 +214,14 @@ def test_ctrl_c_ends_the_wait_for_a_server(tmp_path: Path) -> None:
         uri = f"nbd+unix:///a?socket={tmp_path}/sock"
         with pytest.raises(KeyboardInterrupt):
             replay([uri], [load(10)], "baseline", [], progress=lambda _: next(asked) < 2)
+
+
+def test_a_drive_is_not_its_own_replica(linnet, tmp_path: Path) -> None:
+    where = tmp_path / "t.csv"
+    load(10).write(where)
+    server = Server([("a", Device("sata", precondition=False))], unix=tmp_path / "sock")
+    again = f"nbd+unix:///?socket={tmp_path / 'sock'}"
+    for words in ((server.uris[0], server.uris[0]), (server.uris[0], again)):
+        done = linnet("replay", "-t", where, *(f"-u{uri}" for uri in words), "--overwrite")
+        assert done.returncode == 1 and "give each drive once" in done.stderr, done.stderr
+    server.stop()

@@ -41,6 +41,14 @@ pub enum Error {
         /// That of the replay.
         asked: f64,
     },
+    /// Two addresses of one export, which would be its own replica.
+    #[error("{uri}: the same drive as {first}; give each drive once")]
+    Twice {
+        /// The second address.
+        uri: String,
+        /// The first one.
+        first: String,
+    },
     /// The number of exports, streams and thresholds differ.
     #[error("{exports} exports, {streams} streams and {thresholds} thresholds; give one of each for each device")]
     Count {

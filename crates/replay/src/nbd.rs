@@ -133,6 +133,8 @@ type Flying = Arc<Mutex<HashMap<u64, u32>>>;
 pub(crate) struct Sender {
     outbox: Outbox,
     flying: Flying,
+    /// Its server, and its name there.
+    pub place: (String, String),
     /// Size of the export in whole sectors, one at least.
     pub size_bytes: u64,
     /// Whether the export refuses writes.
@@ -158,18 +160,18 @@ pub(crate) struct Answer {
 pub(crate) fn connect(uri: &str, patience: &mut Patience<'_>) -> Result<(Sender, Receiver), Error> {
     let (target, name) = parse_uri(uri)?;
     let failed = |error: io::Error| Error::Connect { uri: uri.to_owned(), problem: error.to_string() };
-    let socket = connect::open(&target, patience).map_err(failed)?;
+    let (socket, server) = connect::open(&target, patience).map_err(failed)?;
     let export = handshake::handshake(&*socket, &name, patience)
         .and_then(|export| socket.limit(None, SEND_MAX).map(|()| export))
         .map_err(failed)?;
-    Ok(halves(socket, export))
+    Ok(halves(socket, server, export))
 }
 
-fn halves(socket: Arc<dyn Socket>, export: Export) -> (Sender, Receiver) {
-    let Export { size_bytes, read_only, time_scale } = export;
+fn halves(socket: Arc<dyn Socket>, server: String, export: Export) -> (Sender, Receiver) {
+    let Export { name, size_bytes, read_only, time_scale } = export;
     let flying = Flying::default();
     let outbox = Outbox::new(Arc::clone(&socket));
-    let sender = Sender { outbox, flying: flying.clone(), size_bytes, read_only, time_scale };
+    let sender = Sender { outbox, flying: flying.clone(), place: (server, name), size_bytes, read_only, time_scale };
     (sender, Receiver { socket, flying, scratch: Vec::new() })
 }
 
@@ -263,8 +265,11 @@ mod tests {
     fn pair() -> (Sender, Receiver, UnixStream) {
         let (ours, server) = UnixStream::pair().unwrap();
         ours.limit(None, Duration::from_millis(100)).unwrap();
-        let (sender, receiver) =
-            halves(Arc::new(ours), Export { size_bytes: 1 << 30, read_only: false, time_scale: None });
+        let (sender, receiver) = halves(
+            Arc::new(ours),
+            String::new(),
+            Export { name: String::new(), size_bytes: 1 << 30, read_only: false, time_scale: None },
+        );
         (sender, receiver, server)
     }
 

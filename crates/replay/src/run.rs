@@ -83,7 +83,7 @@ impl Drop for Punctual {
 /// Replays `streams` (stream i has export i as its primary) through an array of NBD exports.
 ///
 /// # Errors
-/// An export that cannot be reached or whose connection is lost, one that refuses writes if there are any, one of a
+/// An export that cannot be reached or whose connection is lost, one that was given twice, one that refuses writes if there are any, one of a
 /// modelled drive that is served at another time scale, lists of different lengths, settings that the array refuses, and a stop requested by `progress`, which gets the number of I/Os
 /// sent, and 0 while exports are waited for.
 pub fn replay(
@@ -105,6 +105,11 @@ pub fn replay(
         match connect(uri, &mut patience) {
             Err(_) if patience.stopped => return Err(Error::Interrupted { done: 0, total }),
             result => connections.push(result?),
+        }
+    }
+    for (at, (sender, _)) in connections.iter().enumerate() {
+        if let Some(first) = connections[..at].iter().position(|(other, _)| other.place == sender.place) {
+            return Err(Error::Twice { uri: uris[at].clone(), first: uris[first].clone() });
         }
     }
     for (uri, (sender, _)) in uris.iter().zip(&connections) {

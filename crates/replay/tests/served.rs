@@ -174,3 +174,26 @@ fn a_drive_at_another_speed_is_refused_by_both_speeds() {
     assert_eq!(start(0.3).unwrap().latency_ns.len(), 1);
     handle.stop();
 }
+
+#[test]
+fn a_drive_is_not_its_own_replica() {
+    let socket = std::env::temp_dir().join(format!("linnet-replay-{}-twice", std::process::id()));
+    let drive = |name: &str| Export::of_device(name.to_owned(), 1 << 24, Fixed(1_000));
+    let handle = Builder::new().export(drive("d0")).export(drive("d1")).unix(&socket).start().unwrap();
+    let uri = |name: &str| format!("nbd+unix:///{name}?socket={}", socket.display());
+    let array = Config { replicas: 2, ..Config::default() };
+    let go = |uris: [String; 2]| {
+        let chosen = policy("baseline", &vec![DeviceModel::default(); 2], &array).unwrap();
+        let options = Options { array, time_scale: 1.0 };
+        replay(&uris, &[&reads(3, 0), &[]], &[Thresholds::default(); 2], chosen, &options, &mut |_| true)
+    };
+    // The empty name is that of the first export.
+    for (one, other) in [("d0", "d0"), ("", "d0"), ("d0", ""), ("", ""), ("d1", "d%31")] {
+        let error = go([uri(one), uri(other)]).unwrap_err().to_string();
+        assert_eq!(error, format!("{}: the same drive as {}; give each drive once", uri(other), uri(one)));
+    }
+    for (one, other) in [("d0", "d1"), ("", "d1"), ("d1", "")] {
+        assert_eq!(go([uri(one), uri(other)]).unwrap().latency_ns.len(), 3);
+    }
+    handle.stop();
+}

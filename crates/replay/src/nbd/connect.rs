@@ -59,15 +59,16 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// Connects to the server of an export.
+/// Connects to the server of an export. Returns also where it was found: two that are equal are one server.
 ///
 /// # Errors
 /// Those of the system, of the last of its addresses, and those of [`Patience::next`].
-pub(super) fn open(target: &Target, patience: &mut Patience<'_>) -> io::Result<Arc<dyn Socket>> {
+pub(super) fn open(target: &Target, patience: &mut Patience<'_>) -> io::Result<(Arc<dyn Socket>, String)> {
     let host = match target {
         Target::Unix(path) => {
             let socket = within(AddressFamily::UNIX, &SocketAddrUnix::new(path.as_path())?, patience)?;
-            return Ok(Arc::new(UnixStream::from(socket)));
+            let at = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+            return Ok((Arc::new(UnixStream::from(socket)), at.to_string_lossy().into_owned()));
         }
         Target::Tcp(host) => host,
     };
@@ -83,7 +84,7 @@ pub(super) fn open(target: &Target, patience: &mut Patience<'_>) -> io::Result<A
             Ok(socket) => {
                 let socket = TcpStream::from(socket);
                 socket.set_nodelay(true)?;
-                return Ok(Arc::new(socket));
+                return Ok((Arc::new(socket), address.to_string()));
             }
             Err(error) => last = error,
         }

@@ -12,6 +12,7 @@ const OPTION_GO: u32 = 7;
 const REPLY_ACK: u32 = 1;
 const REPLY_INFO: u32 = 3;
 const INFO_EXPORT: u16 = 0;
+const INFO_NAME: u16 = 1;
 const INFO_DESCRIPTION: u16 = 2;
 /// How `linnet ssd serve` describes a drive (`crates/nbd/src/handshake.rs`); its time scale follows.
 const SCALED: &[u8] = b"linnet: modelled drive, time scale ";
@@ -21,8 +22,10 @@ const FLAG_READ_ONLY: u16 = 1 << 1;
 const OPTION_BYTES_MAX: u32 = 1 << 16;
 
 /// What the server says of an export.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Export {
+    /// What the server calls it, or what it was asked for: it may have several names.
+    pub name: String,
     /// Whole sectors, one at least.
     pub size_bytes: u64,
     pub read_only: bool,
@@ -70,15 +73,16 @@ pub(super) fn handshake(socket: &dyn Socket, name: &str, patience: &mut Patience
     hello.extend_from_slice(&3u32.to_be_bytes());
     hello.extend_from_slice(&OPTION_MAGIC.to_be_bytes());
     hello.extend_from_slice(&OPTION_GO.to_be_bytes());
-    hello.extend_from_slice(&(name.len() as u32 + 8).to_be_bytes());
+    hello.extend_from_slice(&(name.len() as u32 + 10).to_be_bytes());
     hello.extend_from_slice(&(name.len() as u32).to_be_bytes());
     hello.extend_from_slice(name.as_bytes());
-    hello.extend_from_slice(&1u16.to_be_bytes());
+    hello.extend_from_slice(&2u16.to_be_bytes());
+    hello.extend_from_slice(&INFO_NAME.to_be_bytes());
     hello.extend_from_slice(&INFO_DESCRIPTION.to_be_bytes());
     // Short enough for any socket that is new.
     from.socket.send(&[IoSlice::new(&hello)])?;
     let mut export = None;
-    let mut time_scale = None;
+    let (mut time_scale, mut called) = (None, name.to_owned());
     loop {
         if u64::from_be_bytes(from.array()?) != OPTION_REPLY_MAGIC || u32::from_be_bytes(from.array()?) != OPTION_GO {
             return Err(invalid("the server answers out of turn"));
@@ -93,14 +97,17 @@ pub(super) fn handshake(socket: &dyn Socket, name: &str, patience: &mut Patience
         match kind {
             REPLY_ACK => {
                 let export: Export = export.ok_or_else(|| invalid("the server gave no size"))?;
-                return usable(Export { time_scale, ..export });
+                return usable(Export { name: called, time_scale, ..export });
             }
             REPLY_INFO if body.len() >= 12 && body[..2] == INFO_EXPORT.to_be_bytes() => {
                 let mut size = [0; 8];
                 size.copy_from_slice(&body[2..10]);
                 let flags = u16::from_be_bytes([body[10], body[11]]);
                 let (size_bytes, read_only) = (u64::from_be_bytes(size), flags & FLAG_READ_ONLY != 0);
-                export = Some(Export { size_bytes, read_only, time_scale: None });
+                export = Some(Export { name: String::new(), size_bytes, read_only, time_scale: None });
+            }
+            REPLY_INFO if body.len() >= 2 && body[..2] == INFO_NAME.to_be_bytes() => {
+                called = String::from_utf8_lossy(&body[2..]).into_owned();
             }
             REPLY_INFO if body.len() >= 2 && body[..2] == INFO_DESCRIPTION.to_be_bytes() => {
                 time_scale = scale_of(&body[2..]);
