@@ -225,3 +225,12 @@ def test_a_drive_is_not_its_own_replica(linnet, tmp_path: Path) -> None:
         done = linnet("replay", "-t", where, *(f"-u{uri}" for uri in words), "--overwrite")
         assert done.returncode == 1 and "give each drive once" in done.stderr, done.stderr
     server.stop()
+
+
+def test_no_drive_is_served_that_is_larger_than_its_model(linnet, tmp_path: Path) -> None:
+    capacity = Device("sata", precondition=False).capacity_bytes
+    larger = linnet(
+        *("ssd", "serve", "--preset", "sata", "--size", capacity + 1, "--seconds", 0, "--unix", tmp_path / "s")
+    )
+    assert larger.returncode == 1 and f"more than the {capacity} of the modelled drive" in larger.stderr, larger.stderr
+    Server([("a", Device("sata", precondition=False))], size_bytes=capacity, unix=tmp_path / "s").stop()

@@ -166,3 +166,14 @@ def test_what_is_no_reference_is_called_so(linnet, tmp_path: Path) -> None:
         done = linnet("ssd", "check", tmp_path / "r.json")
         assert done.returncode == 1
         assert done.stderr.startswith(f"linnet: {tmp_path / 'r.json'}: not a reference file (JSON): ")
+
+
+def test_an_io_of_a_trace_without_reads_is_explained(linnet, tmp_path: Path) -> None:
+    writes = tmp_path / "w.csv"
+    writes.write_text("t_ns,op,lba_512,sectors\n" + "".join(f"{i * 1000},W,{i * 8},8\n" for i in range(100)))
+    for words in (("--json",), ()):
+        done = linnet("ssd", "explain", "-w", writes, "--preset", "sata", "--io", 7, *words)
+        assert done.returncode == 0, done.stderr
+    found = json.loads(linnet("ssd", "explain", "-w", writes, "--preset", "sata", "--io", 7, "--json").stdout)
+    assert found["io"]["op"] == "write" and "range" not in found
+    assert linnet("ssd", "explain", "-w", writes, "--preset", "sata").returncode == 1

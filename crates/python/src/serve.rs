@@ -66,7 +66,14 @@ impl PyServer {
         let mut names = Vec::with_capacity(drives.len());
         for (name, device) in drives {
             let drive = device.drive()?;
-            let size = size_bytes.unwrap_or_else(|| drive.capacity_bytes());
+            let capacity = drive.capacity_bytes();
+            let size = size_bytes.unwrap_or(capacity);
+            if size > capacity {
+                return Err(errors::DeviceError::new_err(format!(
+                    "{name}: {size} bytes are more than the {capacity} of the modelled drive; serve at most these, or \
+                     model a larger drive in a parameter file"
+                )));
+            }
             let storage = match &directory {
                 Some(folder) => Storage::File { path: folder.join(format!("{name}.img")), durable: false },
                 None => Storage::Memory,

@@ -183,8 +183,10 @@ def explain(
         drive = device(preset, params, seed, share, snapshot)
         done = replay(drive, workload, format, bars, timeline=100_000 if picture else 0, lenient=lenient)
     columns = done.log().columns()
+    reads = columns["op"] == 0
+    # Without a read there is no range of latencies, and what one write waited for is told all the same.
+    ranged = io is None or bool(reads.any())
     if io is None and picture is not None:
-        reads = columns["op"] == 0
         slowest = columns["latency_ns"].astype(float) * reads
         io = int(slowest.argmax())
     result: dict[str, Any] = {}
@@ -208,13 +210,21 @@ def explain(
             margin = max(end - start, 200_000) // 2
             window = (max(0, start - margin), end + margin)
             write_whole(picture, timeline_svg(done.timeline(*window), window, (start, end)))
-    result["range"] = done.explain(low / 100, high / 100)
+    if ranged:
+        result["range"] = done.explain(low / 100, high / 100)
     if json:
         print_json(result)
         return
     if "io" in result:
         table(f"I/O {io}", ["", ""], flatten(result["io"]))
-    found = result["range"]
+    if "range" in result:
+        show_range(result["range"], low, high)
+    if picture is not None:
+        console.print(f"picture: {picture}")
+
+
+def show_range(found: dict[str, Any], low: float, high: float) -> None:
+    """Print what the reads between two percentiles waited for."""
     table(
         f"{found['reads']:,} reads from p{low:g} to p{high:g}: {number(found['latency_us_least'])} to "
         f"{number(found['latency_us_most'])} us; an idle drive would take "
@@ -226,8 +236,6 @@ def explain(
         ],
         left=2,
     )
-    if picture is not None:
-        console.print(f"picture: {picture}")
 
 
 def check(
