@@ -227,6 +227,17 @@ def test_a_drive_is_not_its_own_replica(linnet, tmp_path: Path) -> None:
     server.stop()
 
 
+def test_a_replay_says_that_traces_may_not_have_begun_together(linnet, tmp_path: Path) -> None:
+    where = [tmp_path / f"{name}.csv" for name in ("a", "b")]
+    for i, path in enumerate(where):
+        load(10 + i).write(path)
+    server = Server([(name, Device("sata", precondition=False)) for name in ("a", "b")], unix=tmp_path / "sock")
+    words = [word for path in where for word in ("-t", path)] + [f"-u{uri}" for uri in server.uris]
+    told = json.loads(linnet("replay", *words, "--overwrite", "--json").stdout)
+    assert told["notes"][0].startswith("the traces may not have begun together: all begin at 0")
+    server.stop()
+
+
 def test_no_drive_is_served_that_is_larger_than_its_model(linnet, tmp_path: Path) -> None:
     capacity = Device("sata", precondition=False).capacity_bytes
     larger = linnet(

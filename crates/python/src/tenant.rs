@@ -200,7 +200,8 @@ pub fn profile_file(
     let mut reading =
         || Reading { format: format.clone(), lenient, tenant_from, progress: teller(), ..Reading::default() };
     let read = py.detach(|| linnet_trace::fold(&path, &mut reading, || none.clone(), |tenants, io| tenants.note(io)));
-    let (tenants, About { format, skipped, warnings }) = read.map_err(|error| trace_files::stopped(error, progress))?;
+    let (tenants, about) = read.map_err(|error| trace_files::stopped(error, progress))?;
+    let About { format, skipped, warnings, .. } = about;
     Ok((told(tenants.finish(None)), format.to_owned(), skipped, warnings))
 }
 

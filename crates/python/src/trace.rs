@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use linnet_files::Links;
 use linnet_ssd::{Params, Ssd};
-use linnet_trace::{AnyWriter, Error, FORMATS, LatencyTarget, MergedTenants, Metadata, Options, TraceStats};
+use linnet_trace::{AnyWriter, Clock, Error, FORMATS, LatencyTarget, MergedTenants, Metadata, Options, TraceStats};
 use linnet_types::{IoRecord, LatencyModel, Nanos, Op, Outcome};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
@@ -47,6 +47,12 @@ pub struct PyTrace {
     /// Of how many blocks of records one is held; 1 for a whole trace.
     #[pyo3(get)]
     every: u64,
+    /// When its time 0 was on a clock that other traces share, ns; `None` where it has none.
+    #[pyo3(get)]
+    origin_ns: Option<Nanos>,
+    /// Its records were made, not recorded: traces that were made together begin together.
+    #[pyo3(get)]
+    made: bool,
     /// I/Os that arrive at one time are in the order in which their device got them, or in one that was drawn. A
     /// recorder may list them as they completed.
     order_known: bool,
@@ -57,7 +63,8 @@ impl PyTrace {
     pub fn made(name: String, records: Vec<IoRecord>) -> Self {
         let (skipped, warnings) = (BTreeMap::new(), Vec::new());
         let (format, order_known) = ("linnet".into(), false);
-        PyTrace { records: Arc::new(records), name, format, skipped, warnings, every: 1, order_known }
+        let (records, origin_ns) = (Arc::new(records), None);
+        PyTrace { records, name, format, skipped, warnings, every: 1, origin_ns, made: true, order_known }
     }
 
     /// The I/Os of a modelled device, in the order in which it got them.
@@ -73,7 +80,8 @@ impl PyTrace {
             }
             some.iter().try_for_each(|record| writer.push(record))?;
         }
-        writer.finish(&Metadata { source_format: self.format.clone(), skipped: self.skipped.clone() })
+        let source_format = if self.made { "linnet".into() } else { self.format.clone() };
+        writer.finish(&Metadata { source_format, skipped: self.skipped.clone() })
     }
 
     /// The file or workload it came from.
@@ -83,8 +91,8 @@ impl PyTrace {
 
     fn derived(&self, name: String, records: Vec<IoRecord>) -> Self {
         let (format, skipped) = (self.format.clone(), self.skipped.clone());
-        let (every, order_known) = (self.every, self.order_known);
-        PyTrace { format, skipped, every, order_known, ..Self::made(name, records) }
+        let PyTrace { every, origin_ns, made, order_known, .. } = *self;
+        PyTrace { format, skipped, every, origin_ns, made, order_known, ..Self::made(name, records) }
     }
 }
 
@@ -130,9 +138,10 @@ impl PyTrace {
                 "{kept} of {total} records are used: one of every {every} blocks of {block} consecutive records"
             ));
         }
+        let (origin_ns, made) = ((trace.clock == Clock::Shared).then_some(trace.origin_ns), trace.clock == Clock::Made);
         let records = Arc::new(trace.records);
         let (format, skipped) = (trace.format.into(), trace.skipped);
-        Ok(PyTrace { records, name, format, skipped, warnings, every, order_known: false })
+        Ok(PyTrace { records, name, format, skipped, warnings, every, origin_ns, made, order_known: false })
     }
 
     /// A trace from columns of equal length, which are sorted by arrival; a latency of 2^64-1 means none. Without
@@ -316,8 +325,9 @@ impl PyTrace {
         if pieces > PIECES_MAX {
             return Err(PyValueError::new_err(format!("pieces is {pieces}; the limit is {PIECES_MAX}")));
         }
-        let cut = linnet_trace::slice_by_time(&self.records, pieces);
-        Ok(cut.into_iter().enumerate().map(|(i, part)| self.derived(format!("{}/{i}", self.name), part)).collect())
+        let cut = linnet_trace::slice_by_time(&self.records, pieces).into_iter().enumerate();
+        let slice = |(i, part)| PyTrace { origin_ns: None, ..self.derived(format!("{}/{i}", self.name), part) };
+        Ok(cut.map(slice).collect())
     }
 
     /// Splits the trace in two at this share of its duration; the second part also begins at 0.
@@ -334,7 +344,20 @@ impl PyTrace {
         let at = self.records.partition_point(|r| r.arrive_ns < at_ns);
         let (first, second) = self.records.split_at(at);
         let rebased = second.iter().map(|r| IoRecord { arrive_ns: r.arrive_ns - at_ns, ..*r }).collect();
-        (self.derived(self.name.clone(), first.to_vec()), self.derived(self.name.clone(), rebased))
+        let origin_ns = self.origin_ns.map(|origin_ns| origin_ns.saturating_add(at_ns));
+        let second = PyTrace { origin_ns, ..self.derived(self.name.clone(), rebased) };
+        (self.derived(self.name.clone(), first.to_vec()), second)
+    }
+
+    /// The same I/Os this much later; on a shared clock at their own times, since its time 0 was as much earlier. The
+    /// first no longer arrives at 0.
+    fn delayed(&self, by_ns: u64) -> PyResult<PyTrace> {
+        if self.records.last().is_some_and(|last| last.arrive_ns > linnet_trace::SPAN_MAX_NS.saturating_sub(by_ns)) {
+            return Err(PyValueError::new_err(format!("{}: would be longer than 400 days", self.name)));
+        }
+        let records = self.records.iter().map(|r| IoRecord { arrive_ns: r.arrive_ns + by_ns, ..*r }).collect();
+        let origin_ns = self.origin_ns.map(|origin_ns| origin_ns.saturating_sub(by_ns));
+        Ok(PyTrace { warnings: self.warnings.clone(), origin_ns, ..self.derived(self.name.clone(), records) })
     }
 
     /// This trace, and from `at_ns` on the other one.
@@ -353,7 +376,8 @@ impl PyTrace {
     /// The trace at `factor` times its rate: times are divided by it. Latencies are dropped unless the factor is 1.
     fn rerate(&self, factor: f64) -> PyResult<PyTrace> {
         let records = linnet_trace::rerate(&self.records, factor).map_err(errors::trace)?;
-        Ok(self.derived(self.name.clone(), records))
+        let at = |origin_ns: Nanos| if factor == 1.0 { origin_ns } else { (origin_ns as f64 / factor) as Nanos };
+        Ok(PyTrace { origin_ns: self.origin_ns.map(at), ..self.derived(self.name.clone(), records) })
     }
 
     /// Re-rates until the read latencies of the baseline on one device of `preset` resemble those of `target` (LinnOS,
@@ -390,7 +414,8 @@ impl PyTrace {
             })
         });
         let found = found.map_err(|error| stopped(error, progress))?;
-        Ok((self.derived(self.name.clone(), found.records), found.factor, found.distance))
+        let rated = PyTrace { origin_ns: None, ..self.derived(self.name.clone(), found.records) };
+        Ok((rated, found.factor, found.distance))
     }
 
     /// Writes the trace in the format of the path's extension: .parquet, .csv or .iolog; `-` is CSV to standard output.

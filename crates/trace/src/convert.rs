@@ -8,7 +8,8 @@ use linnet_files::Links;
 use linnet_types::{IoRecord, Nanos};
 
 use crate::error::Error;
-use crate::format::count;
+use crate::format::{Clock, count};
+use crate::formats::canonical::MADE;
 use crate::memory;
 use crate::merge::{MergedTenants, raises_of};
 use crate::order::{By, Merged, Ordered};
@@ -160,16 +161,18 @@ fn write(
         skipped: BTreeMap::new(),
         warnings: Vec::new(),
     };
+    let mut made = matches!(change, Change::Merge(_));
     for (index, part) in merged.streams().iter().enumerate() {
         let about = part.records.about();
         if counts[index] == 0 {
             return Err(about.empty(&from[index]));
         }
         about.skipped.iter().for_each(|(reason, records)| count(&mut done.skipped, reason, *records));
+        made |= about.clock == Clock::Made;
         done.formats.push(about.format);
         done.warnings.extend(about.warnings.into_iter().map(|text| (index, text)));
     }
-    let source_format = if let Change::Merge(_) = change { "linnet" } else { done.formats[0] };
+    let source_format = if made { MADE } else { done.formats[0] };
     let lost = writer.lost();
     writer.finish(&Metadata { source_format: source_format.to_string(), skipped: done.skipped.clone() })?;
     lost.into_iter().for_each(|(reason, records)| count(&mut done.skipped, reason, records));

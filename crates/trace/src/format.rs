@@ -19,6 +19,8 @@ pub(crate) struct Report {
     pub skipped: BTreeMap<String, u64>,
     pub warnings: Vec<String>,
     pub reordered: u64,
+    /// The file says that its records were made, not recorded.
+    pub made: bool,
 }
 
 /// Adds to the count of a reason. A file may bring counts of its own, of any size.
@@ -92,6 +94,17 @@ impl<'a> Head<'a> {
     }
 }
 
+/// Whether the times of a trace can be compared with those of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// Of this recording alone: another one of the same minutes may have begun earlier or later.
+    Own,
+    /// Of the host or of the day, which other recordings share.
+    Shared,
+    /// The records were made, not recorded: traces that were made together begin together.
+    Made,
+}
+
 /// One trace format.
 pub struct Format {
     /// The name for `--format`.
@@ -100,6 +113,8 @@ pub struct Format {
     pub about: &'static str,
     /// True if records may have a latency.
     pub has_latency: bool,
+    /// What its times are of.
+    pub clock: Clock,
     pub(crate) fit: fn(&Head) -> Fit,
     pub(crate) open: fn(Opening) -> Result<Box<dyn Source>, Error>,
 }

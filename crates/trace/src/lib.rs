@@ -36,7 +36,7 @@ mod write;
 
 pub use convert::{Change, Converted, TENANTS_COUNTED_MAX, convert};
 pub use error::{At, Error};
-pub use format::{FORMATS, Format, detect, format_named};
+pub use format::{Clock, FORMATS, Format, detect, format_named};
 pub use memory::free;
 pub use merge::{MergedTenants, merge};
 pub use order::{About, fold};

@@ -12,6 +12,7 @@ use std::path::Path;
 use linnet_types::{IoRecord, Nanos};
 
 use crate::error::Error;
+use crate::format::Clock;
 use crate::memory;
 use crate::read::{Options, Records, open};
 use crate::spill::Spilled;
@@ -81,11 +82,18 @@ pub struct About {
     pub skipped: BTreeMap<String, u64>,
     /// Warnings for the user of the trace.
     pub warnings: Vec<String>,
+    /// What its times are of.
+    pub clock: Clock,
 }
 
 impl About {
     pub(crate) fn of(records: &Records) -> About {
-        About { format: records.format().name, skipped: records.skipped(), warnings: records.warnings() }
+        About {
+            format: records.format().name,
+            skipped: records.skipped(),
+            warnings: records.warnings(),
+            clock: records.clock(),
+        }
     }
 
     /// The error of a file without a record.

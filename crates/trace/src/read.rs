@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use linnet_types::{IoRecord, Nanos};
 
 use crate::error::{Bad, Error};
-use crate::format::{Format, Opening, Source, count, detect_input, format_named};
+use crate::format::{Clock, Format, Opening, Source, count, detect_input, format_named};
 use crate::formats::blktrace;
 use crate::input::Input;
 use crate::teller::{Callback, Teller};
@@ -97,6 +97,8 @@ pub struct Trace {
     pub reordered: u64,
     /// Time of the first record on the clock of the trace.
     pub origin_ns: Nanos,
+    /// What this clock is.
+    pub clock: Clock,
     /// Warnings for the user of the trace.
     pub warnings: Vec<String>,
 }
@@ -145,6 +147,11 @@ impl Records {
     /// How many events so far came after one with a later time.
     pub fn reordered(&self) -> u64 {
         self.source.report().reordered
+    }
+
+    /// What the times are of.
+    pub fn clock(&self) -> Clock {
+        if self.source.report().made { Clock::Made } else { self.format.clock }
     }
 
     /// Warnings so far.
@@ -304,6 +311,7 @@ fn collect(path: &Path, mut stream: Records) -> Result<Trace, Error> {
         skipped,
         reordered: stream.reordered(),
         origin_ns,
+        clock: stream.clock(),
         warnings: stream.warnings(),
     })
 }

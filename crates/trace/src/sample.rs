@@ -76,6 +76,7 @@ fn sample(path: &Path, options: Options, by: By<'_>, most: u64) -> Result<Sample
         skipped: about.skipped,
         reordered: 0,
         origin_ns,
+        clock: about.clock,
         warnings: about.warnings,
     };
     Ok(Sampled { trace, total, every })

@@ -161,10 +161,11 @@ pub fn stat_file(path: &Path, options: Options) -> Result<Option<FileStats>, Err
             return Ok(None);
         }
     }
-    let About { format, skipped, warnings } = records.about();
+    let about = records.about();
     if seen.stats.records == 0 {
-        return Err(About { format, skipped, warnings }.empty(path));
+        return Err(about.empty(path));
     }
+    let About { format, skipped, warnings, .. } = about;
     let (stats, latency_error) = seen.finish();
     Ok(Some(FileStats { stats: TraceStats { skipped, ..stats }, format, warnings, latency_error }))
 }

@@ -5,8 +5,8 @@ use std::io::Write as _;
 
 use crate::common::{Folder, io};
 use linnet_trace::{
-    CsvWriter, Error, FORMATS, FioWriter, Metadata, Options, ParquetWriter, Trace, read_all, write_csv, write_fio,
-    write_parquet,
+    Clock, CsvWriter, Error, FORMATS, FioWriter, Metadata, Options, ParquetWriter, Trace, read_all, write_csv,
+    write_fio, write_parquet,
 };
 use linnet_types::{IoRecord, Op};
 use proptest::prelude::*;
@@ -176,6 +176,7 @@ proptest! {
             skipped: [("zero size".to_string(), 3)].into(),
             reordered: 0,
             origin_ns: 0,
+            clock: Clock::Shared,
             warnings: vec![],
         };
         write_parquet(&parquet, &trace).unwrap();
@@ -399,6 +400,7 @@ fn writer_on_a_full_disk() {
         skipped: Default::default(),
         reordered: 0,
         origin_ns: 0,
+        clock: Clock::Shared,
         warnings: vec![],
     };
     let results = [

@@ -21,6 +21,7 @@ from linnet import _native
 from linnet._native import Array, Trace, policies
 from linnet.learning import FitSettings, Fitted, fit
 from linnet.progress import Progress
+from linnet.streams import spread, together
 from linnet.threads import Threads
 from linnet.traces import as_traces
 
@@ -112,7 +113,8 @@ class Experiment:
     ``traces`` has one trace for each device; with fewer traces than replicas each is cut into equal time slices, as
     many as are needed. Each is split by time into a training and a test part, unless ``test`` has traces of another
     period for testing. Traces are :class:`linnet.Trace` or tables of :func:`linnet.read_trace`; :class:`TypeError` is
-    raised for anything else, and for a ``setup`` that is none.
+    raised for anything else, and for a ``setup`` that is none. Traces of a common clock keep their times to each other
+    (:mod:`linnet.streams`).
     """
 
     def __init__(
@@ -129,7 +131,10 @@ class Experiment:
         # The search for the inflection points fails over as the array does.
         search = replace(setup.fit, replicas=max(2, setup.replicas), failover_ns=setup.failover_ns)
         self.setup = setup = replace(setup, fit=search)
-        self.streams = spread(devices, setup.replicas)
+        beside = together(devices, setup.replicas)
+        self.streams = beside.traces
+        self.note = beside.note if test is None else None
+        """Why the traces may lie beside each other otherwise than on the devices, if so."""
         self.name = name or "+".join(t.name for t in devices)
         self.progress = progress or Progress()
         self.array = Array(
@@ -141,7 +146,7 @@ class Experiment:
             setup.rebuilt,
         )
         if test is None:
-            parts = [s.split(setup.fit.train_share) for s in self.streams]
+            parts = beside.split(setup.fit.train_share)
             self.train_part = [first for first, _ in parts]
             self.test_part = [second for _, second in parts]
         else:
@@ -370,23 +375,6 @@ def periods(name: str, seconds: float, setup: Setup) -> tuple[list[Trace], list[
     train = _native.synth(name, seconds=half, devices=setup.replicas, seed=2 * setup.seed)
     test = _native.synth(name, seconds=half, devices=setup.replicas, seed=2 * setup.seed + 1)
     return train, test
-
-
-def spread(traces: Sequence[Trace], devices: int) -> list[Trace]:
-    """One trace for each device: fewer traces than devices are cut into equal time slices."""
-    if not traces:
-        raise _native.Error("no trace given")
-    if len(traces) > devices:
-        raise _native.Error(
-            f"{len(traces)} traces for {devices} devices: give one trace for each device, or set replicas to "
-            f"{len(traces)}"
-        )
-    share, more = divmod(devices, len(traces))
-    slices: list[Trace] = []
-    for i, trace in enumerate(traces):
-        pieces = share + (i < more)
-        slices += [trace] if pieces == 1 else trace.slices(pieces)
-    return slices
 
 
 def joined(first: Sequence[Trace], second: Sequence[Trace]) -> tuple[list[Trace], int]:

@@ -18,8 +18,9 @@ import numpy as np
 from linnet import _moved
 from linnet._native import Array, Error, Trace, presets, quantiles_ns
 from linnet.dm.table import HEDGE_KIB_MAX
-from linnet.experiment import LEARNED, ORACLE, Experiment, Outcome, Setup, borrowings, overview, spread
+from linnet.experiment import LEARNED, ORACLE, Experiment, Outcome, Setup, borrowings, overview
 from linnet.progress import Progress
+from linnet.streams import APART, together
 
 __getattr__ = _moved.renamed(__name__)
 
@@ -126,6 +127,8 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
     if reads < FEW_READS:
         notes.append(f"only {reads:,} reads are tested, so the highest percentiles depend on a handful of them")
     notes += borrowings(central.reports())
+    if central.note:
+        notes.append(central.note)
     shares = shares_of(setup, central.array.parameters()["device_wide_share"])
     summary, cells = [], []
     for share in shares:
@@ -141,6 +144,8 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
         cells += own
     ranked = rank(cells)
     doubt = doubts(setup, factor, reads, cells)
+    if central.note:
+        doubt.append(APART)
     by_share = [row["gain_over_simple"] for row in summary]
     headline, text, recommendation = conclude(ranked, cells, by_share, setup, doubt)
     notes += uncopied(traces, recommendation)
@@ -170,7 +175,7 @@ def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | N
     points = [0.50, 0.75, 0.90, 0.95, 0.99]
     distance: dict[str, float] = {}
     for name in (*FITTED, *(name for name in presets() if name not in FITTED)):
-        streams = spread(traces, setup.replicas)
+        streams = together(traces, setup.replicas).traces
         run = Array(name, setup.replicas, setup.seed, setup.device_wide_share).run(
             streams, "baseline", [], seed=setup.seed
         )

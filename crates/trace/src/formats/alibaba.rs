@@ -3,13 +3,14 @@
 
 use super::{all_lines, commas, text_source};
 use crate::error::Bad;
-use crate::format::{Fit, Format, Head};
+use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, integer, op_word, time, whole, whole32};
 
 pub(crate) const FORMAT: Format = Format {
     name: "alibaba",
     about: "device_id,opcode (R, W),offset_bytes,length_bytes,timestamp_us",
     has_latency: false,
+    clock: Clock::Shared,
     fit,
     open: text_source!("alibaba", Alibaba),
 };

@@ -11,13 +11,14 @@ use linnet_types::Op;
 use super::pairing::{Act, Event, Pairing};
 use super::{all_lines, text_source};
 use crate::error::Bad;
-use crate::format::{Fit, Format, Head};
+use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, SECTOR_BYTES, decimal, integer, present, time, whole};
 
 pub(crate) const FORMAT: Format = Format {
     name: "blkparse",
     about: "text of blkparse: maj,min cpu seq time_s pid action rwbs sector + sectors [process]",
     has_latency: true,
+    clock: Clock::Own,
     fit,
     open: text_source!("blkparse", Blkparse::default()),
 };

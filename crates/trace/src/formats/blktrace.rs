@@ -26,7 +26,7 @@ use linnet_types::{IoRecord, Op};
 
 use super::pairing::{Act, Event, Pairing};
 use crate::error::{At, Bad, Error};
-use crate::format::{Fit, Format, Head, Opening, Report, Source};
+use crate::format::{Clock, Fit, Format, Head, Opening, Report, Source};
 use crate::input::Input;
 use crate::text::Out;
 
@@ -46,6 +46,7 @@ pub(crate) const FORMAT: Format = Format {
     name: "blktrace",
     about: "binary blktrace version 7, either byte order: a file X.blktrace.N with its siblings, or a directory of them",
     has_latency: true,
+    clock: Clock::Shared,
     fit: |head: &Head| if order(head.bytes).is_ok() { Fit::Yes } else { Fit::No },
     open,
 };

@@ -21,7 +21,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use crate::error::{At, Error};
-use crate::format::{Fit, Format, Head, Opening, Report, Source, count};
+use crate::format::{Clock, Fit, Format, Head, Opening, Report, Source, count};
 use crate::formats::columns::{self, Batch};
 use crate::formats::pages;
 use crate::input::Input;
@@ -41,6 +41,8 @@ const VERSION_1: &str = "1";
 pub(crate) const VERSION_KEY: &str = "linnet.trace.version";
 /// Key of the source's format name.
 pub(crate) const FORMAT_KEY: &str = "linnet.trace.source_format";
+/// The name there of records that were made, not recorded.
+pub(crate) const MADE: &str = "linnet";
 /// Prefix of the keys that count what was left out.
 pub(crate) const SKIPPED_KEY: &str = "linnet.trace.skipped.";
 
@@ -57,6 +59,7 @@ pub(crate) const FORMAT: Format = Format {
     name: "parquet",
     about: "canonical Parquet: arrive_ns, op, offset_bytes, size_bytes, device, latency_ns, tenant",
     has_latency: true,
+    clock: Clock::Shared,
     fit: |head: &Head| if head.bytes.starts_with(b"PAR1") { Fit::Yes } else { Fit::No },
     open,
 };
@@ -132,7 +135,7 @@ fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error>
     let about = reader.metadata().file_metadata();
     let out = Out::default();
     let mut counted = Vec::new();
-    let mut has_tenants = true;
+    let (mut has_tenants, mut made) = (true, false);
     for pair in about.key_value_metadata().into_iter().flatten() {
         let value = pair.value.as_deref().unwrap_or("");
         if pair.key == VERSION_KEY {
@@ -143,6 +146,8 @@ fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error>
             }
             has_tenants = value != VERSION_1;
         }
+        // What generates, merges or logs modelled devices writes no other format's name.
+        made |= pair.key == FORMAT_KEY && value == MADE;
         if let (Some(reason), Ok(n)) = (pair.key.strip_prefix(SKIPPED_KEY), value.parse::<u64>()) {
             counted.push((reason.to_string(), n));
         }
@@ -191,6 +196,7 @@ fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error>
         lenient,
         out,
         counted,
+        made,
         meter,
         teller: input.teller,
         total,
@@ -220,6 +226,7 @@ struct Canonical {
     out: Out,
     /// Counts of what was left out when the file was written.
     counted: Vec<(String, u64)>,
+    made: bool,
     meter: std::sync::Arc<std::sync::atomic::AtomicU64>,
     teller: Teller,
     total: u64,
@@ -310,7 +317,7 @@ impl Source for Canonical {
     }
 
     fn report(&self) -> Report {
-        let mut report = self.out.report();
+        let mut report = Report { made: self.made, ..self.out.report() };
         for (reason, n) in &self.counted {
             count(&mut report.skipped, reason, *n);
         }

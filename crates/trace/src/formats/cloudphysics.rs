@@ -4,7 +4,7 @@
 
 use super::{text_source, vscsi};
 use crate::error::Bad;
-use crate::format::{Fit, Format, Head};
+use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, present, sectors, time, whole};
 
 const HEADER: &[u8] = b"version,time,op,size,lbn";
@@ -13,6 +13,7 @@ pub(crate) const FORMAT: Format = Format {
     name: "cloudphysics",
     about: "header version,time,op,size,lbn: s, SCSI opcode in hex, bytes, sectors",
     has_latency: false,
+    clock: Clock::Own,
     fit,
     open: text_source!("cloudphysics", CloudPhysics),
 };

@@ -6,7 +6,7 @@ use linnet_types::Op;
 
 use super::text_source;
 use crate::error::Bad;
-use crate::format::{Fit, Format, Head};
+use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, present, time, whole};
 
 const VERSION_2: &[u8] = b"fio version 2 iolog";
@@ -18,6 +18,7 @@ pub(crate) const FORMAT: Format = Format {
     name: "fio-iolog",
     about: "fio I/O log, version 2 (wait lines) or 3 (time_us file action offset length)",
     has_latency: false,
+    clock: Clock::Own,
     fit: |head: &Head| {
         let first = head.lines.first().map_or(&b""[..], |l| l.trim_ascii());
         if first == VERSION_2 || first == VERSION_3 { Fit::Yes } else { Fit::No }

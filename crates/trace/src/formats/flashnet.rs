@@ -7,13 +7,14 @@
 
 use super::{all_lines, commas, text_source};
 use crate::error::Bad;
-use crate::format::{Fit, Format, Head};
+use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, decimal, integer, op_digit, time, whole};
 
 pub(crate) const FORMAT: Format = Format {
     name: "flashnet",
     about: "ts_record_ms,latency_us,op (1 read, 0 write),size_bytes,offset_bytes,ts_submit_ms,size_done_bytes",
     has_latency: true,
+    clock: Clock::Own,
     fit,
     open: text_source!("flashnet", Flashnet),
 };

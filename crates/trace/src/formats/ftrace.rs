@@ -10,13 +10,14 @@ use linnet_types::Op;
 
 use super::text_source;
 use crate::error::Bad;
-use crate::format::{Fit, Format, Head};
+use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, integer, present, whole};
 
 pub(crate) const FORMAT: Format = Format {
     name: "linnet-ftrace",
     about: "text of tracefs with events linnet:linnet_io of the device-mapper target",
     has_latency: true,
+    clock: Clock::Shared,
     fit,
     open: text_source!("linnet-ftrace", Ftrace::default()),
 };

@@ -4,7 +4,7 @@
 
 use super::{all_lines, commas, is_op_word, text_source};
 use crate::error::Bad;
-use crate::format::{Fit, Format, Head};
+use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, integer, op_word, present, time, whole, whole32};
 
 /// Decimal places from 100 ns to 1 ns.
@@ -14,6 +14,7 @@ pub(crate) const FORMAT: Format = Format {
     name: "msr-cambridge",
     about: "Timestamp (100 ns),Hostname,DiskNumber,Type,Offset,Size,ResponseTime (100 ns)",
     has_latency: true,
+    clock: Clock::Shared,
     fit,
     open: text_source!("msr-cambridge", Msr),
 };

@@ -16,7 +16,7 @@
 
 use super::{EVIDENCE_LINES, share, text_source};
 use crate::error::Bad;
-use crate::format::{Fit, Format, Head};
+use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, SECTOR_BYTES, decimal, integer, op_digit, time, whole, whole32};
 use linnet_types::Op;
 
@@ -27,6 +27,7 @@ pub(crate) const MS_BYTES: Format = Format {
     name: "replay-ms-bytes",
     about: "time_ms device offset_bytes size_bytes op (1 read, 0 write)",
     has_latency: false,
+    clock: Clock::Own,
     fit: |head| fit(head, "replay-ms-bytes"),
     open: text_source!("replay-ms-bytes", Replay { places: 6, unit_bytes: 1, flags: false }),
 };
@@ -35,6 +36,7 @@ pub(crate) const MS_SECTORS: Format = Format {
     name: "replay-ms-sectors",
     about: "time_ms device lba_512 sectors op (1 read, 0 write)",
     has_latency: false,
+    clock: Clock::Own,
     fit: |head| fit(head, "replay-ms-sectors"),
     open: text_source!("replay-ms-sectors", Replay { places: 6, unit_bytes: SECTOR_BYTES, flags: false }),
 };
@@ -43,6 +45,7 @@ pub(crate) const US_SECTORS: Format = Format {
     name: "replay-us-sectors",
     about: "time_us device lba_512 sectors op (1 read, 0 write)",
     has_latency: false,
+    clock: Clock::Own,
     fit: |head| fit(head, "replay-us-sectors"),
     open: text_source!("replay-us-sectors", Replay { places: 3, unit_bytes: SECTOR_BYTES, flags: false }),
 };
@@ -51,6 +54,7 @@ pub(crate) const DISKSIM: Format = Format {
     name: "disksim",
     about: "time_ms device lba_512 sectors flags (bit 0 read)",
     has_latency: false,
+    clock: Clock::Own,
     fit: |head| fit(head, "disksim"),
     open: text_source!("disksim", Replay { places: 6, unit_bytes: SECTOR_BYTES, flags: true }),
 };
@@ -59,6 +63,7 @@ pub(crate) const MQSIM: Format = Format {
     name: "mqsim",
     about: "time_ns device lba_512 sectors op (1 read, 0 write)",
     has_latency: false,
+    clock: Clock::Own,
     fit: |head| fit(head, "mqsim"),
     open: text_source!("mqsim", Replay { places: 0, unit_bytes: SECTOR_BYTES, flags: false }),
 };

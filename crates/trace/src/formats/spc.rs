@@ -4,13 +4,14 @@
 
 use super::{all_lines, commas, text_source};
 use crate::error::Bad;
-use crate::format::{Fit, Format, Head};
+use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, decimal, integer, op_word, sectors, time, whole, whole32};
 
 pub(crate) const FORMAT: Format = Format {
     name: "spc",
     about: "UMass SPC: ASU,LBA,size_bytes,opcode (r, w),timestamp_s[,...]",
     has_latency: false,
+    clock: Clock::Own,
     fit,
     open: text_source!("spc", Spc),
 };

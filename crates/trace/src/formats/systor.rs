@@ -4,13 +4,14 @@
 
 use super::{all_lines, commas, is_op_word, text_source};
 use crate::error::Bad;
-use crate::format::{Fit, Format, Head};
+use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, decimal, integer, op_word, time, whole, whole32};
 
 pub(crate) const FORMAT: Format = Format {
     name: "systor17",
     about: "Timestamp (s),Response (s),IOType (R, W),LUN,Offset,Size",
     has_latency: true,
+    clock: Clock::Shared,
     fit,
     open: text_source!("systor17", Systor),
 };

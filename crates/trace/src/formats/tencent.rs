@@ -3,13 +3,14 @@
 
 use super::{all_lines, commas, text_source};
 use crate::error::Bad;
-use crate::format::{Fit, Format, Head};
+use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, integer, op_digit, sectors, time, whole32};
 
 pub(crate) const FORMAT: Format = Format {
     name: "tencent",
     about: "timestamp_s,offset_sectors,size_sectors,op (0 read, 1 write),volume",
     has_latency: false,
+    clock: Clock::Shared,
     fit,
     open: text_source!("tencent", Tencent),
 };

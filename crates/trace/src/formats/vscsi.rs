@@ -9,7 +9,7 @@
 use linnet_types::{IoRecord, Op};
 
 use crate::error::{At, Bad, Error};
-use crate::format::{Fit, Format, Head, Opening, Report, Source};
+use crate::format::{Clock, Fit, Format, Head, Opening, Report, Source};
 use crate::input::Input;
 use crate::text::{Out, SECTOR_BYTES};
 
@@ -17,6 +17,7 @@ pub(crate) const FORMAT: Format = Format {
     name: "vscsi",
     about: "VMware vscsiStats, binary, version 1 (32-byte records) or 2 (40-byte records, response time not read)",
     has_latency: false,
+    clock: Clock::Own,
     fit,
     open,
 };

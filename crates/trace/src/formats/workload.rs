@@ -5,13 +5,14 @@
 
 use super::{commas, text_source};
 use crate::error::Bad;
-use crate::format::{Fit, Format, Head};
+use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, Found, LineFormat, Out, SECTOR_BYTES, op_digit, op_word, time, whole, whole32};
 
 pub(crate) const FORMAT: Format = Format {
     name: "workload-csv",
     about: "header t_ns,op,lba_512,sectors[,device][,tenant][,latency_ns][,...]",
     has_latency: true,
+    clock: Clock::Shared,
     fit: |head: &Head| {
         let names = head.lines.first().map_or_else(Vec::new, |l| commas(l));
         if names.contains(&&b"t_ns"[..]) && names.contains(&&b"op"[..]) { Fit::Yes } else { Fit::No }

@@ -98,7 +98,8 @@ def compare_command(
 
     The first half of each trace is for training; every policy then runs the second half, on drives as they were before
     the first. A workload is generated as two busy periods, one for each purpose. If there are fewer traces than
-    replicas, each trace is cut into equal time slices, one per device.
+    replicas, each trace is cut into equal time slices, one per device. Traces whose format has a clock that others
+    share keep their times to each other; a note says so where they may not have begun together.
 
     Example: [bold]linnet compare -t msnfs.trace.zst --rerate 20 --policy baseline,linnos+hl,oracle[/]
     """
@@ -136,16 +137,20 @@ def compare_command(
     if report is not None:
         write_whole(report, render([Section.of(e, o) for e, o in finished], title="Linnet comparison"))
     if json:
+        notes = dict.fromkeys(experiment.note for experiment, _ in finished if experiment.note)
         print_json(
             {
                 "rows": [outcome.row for _, outcomes in finished for outcome in outcomes],
                 "parameters": [experiment.parameters() for experiment, _ in finished],
                 "models": [report for experiment, _ in finished for report in experiment.reports()],
             }
+            | ({"notes": list(notes)} if notes else {})
         )
         return
     for experiment, outcomes in finished:
         show_outcomes(experiment, outcomes)
+        if experiment.note:
+            console.print(f"[dim]note:[/] {escape(experiment.note)}", markup=True)
     if report is not None:
         console.print(f"report: {report}")
 
@@ -244,7 +249,8 @@ def whatif_command(
 
     Mean, p99, p99.9 and the reads that are sent twice count alike. Only what you can deploy is recommended: the
     device-mapper target or a setting of your own software. Drives are those of a preset that was fitted to a recorded
-    one, unless you name another. Writes go where the traces have them.
+    one, unless you name another. Writes go where the traces have them. The traces share the addresses of each device:
+    equal offsets are the same pages. A note and a doubt say where traces may not have begun together.
 
     Example: [bold]linnet whatif sdb.blkparse.txt.zst[/]
     """

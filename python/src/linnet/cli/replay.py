@@ -8,11 +8,13 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from rich.markup import escape
 
 from linnet import _native
 from linnet._native import DeviceError, Model, Trace, quantiles_ns
 from linnet.cli.options import AsJson, Format, Lenient, Seed, Traces, Writes, WritesTo, load_all, parse_policies
-from linnet.cli.output import Bars, print_json, table, warn
+from linnet.cli.output import Bars, console, print_json, table, warn
+from linnet.streams import together
 
 FAILED = ("reads_failed", "writes_failed")
 
@@ -46,14 +48,15 @@ def replay_command(
 ) -> None:
     """Replay traces in real time on drives served over NBD, under a policy.
 
-    I/Os are sent at their recorded times, and the output says how late they were sent. The first drive is the primary
-    of the first trace, and so on; drives beyond the traces are replicas only. A read that no drive answers counts with
-    the time until it was given up; the exit status is then 1, as with writes that fail. Serve modelled drives with
-    `linnet ssd serve` and the same --time-scale; another one is refused. Policies run one after the other, each on the
-    drives as the one before left them.
+    I/Os are sent at their recorded times, and the output says how late they were sent. Traces whose format has a
+    clock that others share keep their times to each other; a note says so where they may not have begun together.
+    The first drive is the primary of the first trace, and so on; drives beyond the traces are replicas only. A read
+    that no drive answers counts with the time until it was given up; the exit status is then 1, as with writes that
+    fail. Serve modelled drives with `linnet ssd serve` and the same --time-scale; another one is refused. Policies
+    run one after the other, each on the drives as the one before left them.
 
-    A connection that closes ends the replay, with exit status 1: the policy that ran has no row, and none follows it.
-    What was measured under those before it is shown.
+    A connection that closes ends the replay, with exit status 1: the policy that ran has no row, and none follows
+    it. What was measured under those before it is shown.
 
     Example: [bold]linnet replay -t a.csv -u 'nbd+unix:///drive0?socket=drives.sock' --policy baseline --overwrite[/]
     """
@@ -64,7 +67,8 @@ def replay_command(
     for name in chosen:
         _native.check_replay_policy(name, models, len(uri))
     with Bars() as bars:
-        streams = streams_of(load_all(trace, format, bars, lenient=lenient), len(uri))
+        beside = together(load_all(trace, format, bars, lenient=lenient))
+        streams = streams_of(beside.traces, len(uri))
         refuse_writes(streams, overwrite)
         rows: list[dict[str, Any]] = []
         ended: DeviceError | None = None
@@ -93,9 +97,11 @@ def replay_command(
     failed = told_failures(rows)
     # What took hours to measure is not lost with the drives.
     if rows and json:
-        print_json({"rows": rows, "seed": seed})
+        print_json({"rows": rows, "seed": seed} | ({"notes": [beside.note]} if beside.note else {}))
     elif rows:
         show(rows, len(uri))
+        if beside.note:
+            console.print(f"[dim]note:[/] {escape(beside.note)}", markup=True)
     if ended:
         raise ended
     if failed:

@@ -17,9 +17,10 @@ import numpy as np
 
 from linnet import _native
 from linnet._native import Array, Trace, synth, workloads
-from linnet.experiment import Experiment, Setup, periods, spread
+from linnet.experiment import Experiment, Setup, periods
 from linnet.learning import FitSettings
 from linnet.progress import Progress
+from linnet.streams import spread
 from linnet.studies.grid import ARRIVALS, REAL_SSD, Source, content_of
 from linnet.studies.kept import CONTENT, NUMBER, Kept, Kinds
 from linnet.studies.worth import ROW, cell_rows, reported_seeds, split
