@@ -149,3 +149,10 @@ def test_devices_that_stall_answer_late_and_a_peek_knows_it() -> None:
     assert rows[30.0][ORACLE]["p99_us"] < rows[30.0]["baseline"]["p99_us"] / 5, "it goes where nothing stalls"
     with pytest.raises(DeviceError, match="601 stalls a minute; give 0 to 600"):
         Array("consumer-deep", 3, 0, stalls_per_minute=601)
+
+
+def test_drives_that_are_too_slow_for_the_load_are_called_so() -> None:
+    streams = [stream(seed, 0.3, 2_000).rerate(1e6) for seed in range(3)]
+    for continued in (False, True):
+        with pytest.raises(LearnError, match="too slow for this load; lower --rerate"):
+            Experiment(streams, Setup(preset="sata", fit=FIT, continued=continued)).learn()

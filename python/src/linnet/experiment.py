@@ -34,6 +34,8 @@ ORACLE = "oracle"
 """The policy that needs drives with foresight: it asks for answers in advance."""
 LEAST_GAIN = 0.005
 """If the oracle gains less than this share of the baseline's figure, nothing is said of the possible gain."""
+FEW_READS = 100
+"""A device with more of them has some to learn from, unless it answers none before the last one arrives."""
 DEPLOYED = frozenset(
     {
         "power-of-two",
@@ -186,6 +188,13 @@ class Experiment:
         without = _native.without_rows(logs, later)
         own = [device for device in range(len(logs)) if device not in without]
         if not own:
+            most = max(min(len(log.read_latencies()) for log in parts) for parts in zip(logs, later, strict=True))
+            if most > FEW_READS:
+                raise _native.LearnError(
+                    f"{self.name}: none of {most:,} reads of a device is answered while others still arrive, so there "
+                    f"is nothing to learn from: the drives ({self.setup.preset}) are too slow for this load; lower "
+                    "--rerate, or choose others with --preset"
+                )
             raise _native.LearnError(
                 f"{self.name}: no device has reads to learn from and to test on, apart from the first few, in "
                 f"{sum(map(len, logs)):,} records of training and {sum(map(len, later)):,} of testing: give a longer "
