@@ -241,3 +241,8 @@ def test_the_command_keeps_its_options_and_keys(linnet: Callable[..., Any], smal
     assert {one["hedge_bytes_max"] for one in found["parameters"]} == {65_536}, "as the dm target"
     assert {line["policy"] for line in found["candidates"]} == set(DEPLOY)
     assert found["recommendation"]["confidence"] == "low" and len(found["recommendation"]["doubts"]) >= 2
+
+
+def test_one_replica_leaves_nothing_to_choose(linnet: Callable[..., Any]) -> None:
+    refused = linnet("whatif", "a.csv", "--replicas", 1)
+    assert refused.returncode == 2 and "--replicas" in refused.stderr, refused.stderr

@@ -24,6 +24,7 @@ from linnet.cli.options import (
     Rerate,
     Seconds,
     Seed,
+    SeveralReplicas,
     Share,
     Stalls,
     Traces,
@@ -233,7 +234,7 @@ def whatif_command(
             help="SSD model preset.", autocompletion=complete_preset, show_default="the one most like your trace"
         ),
     ] = None,
-    replicas: Replicas = 3,
+    replicas: SeveralReplicas = 3,
     share: Share = None,
     rerate: Rerate = 1.0,
     seeds: Annotated[

@@ -167,6 +167,8 @@ WritesTo = Annotated[
     ),
 ]
 Replicas = Annotated[int, typer.Option(help="Number of devices that hold each block.", min=1, max=64)]
+SeveralReplicas = Annotated[int, typer.Option(help="Number of devices that hold each block.", min=2, max=64)]
+"""Where the question is which of them to read."""
 
 
 def reading(path: Path, bars: Bars) -> Callable[[int, int], None]:
