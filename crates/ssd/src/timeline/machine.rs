@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 
 use linnet_sim::Chance;
-use linnet_types::Nanos;
+use linnet_types::{Nanos, Request};
 
 use super::buffer::Buffer;
 use super::die::{Die, Rules, Run};
-use super::ftl::{DieWork, Ftl, Levelling};
+use super::ftl::{BUFFERED, DieWork, Ftl, Levelling, NONE};
 use super::geometry::Geometry;
 use super::line::Timeline;
 use super::params::{PAGE_BYTES, Params, ReadPriority};
@@ -30,6 +30,15 @@ pub(crate) struct Visit {
     /// Programs that follow `work` as operations of their own; no units if `work` is all.
     pub programs: Run,
     pub erase_ns: Nanos,
+}
+
+/// Where a run of a request's pages is stored; the run is served together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Home {
+    /// Never written: the map alone answers.
+    Nowhere,
+    Dram,
+    Unit(u32),
 }
 
 #[derive(Clone, Debug)]
@@ -172,6 +181,41 @@ impl Machine {
 
     pub fn set_next_due(&mut self) {
         self.next_due = self.flush_due.min(self.gc_due).min(self.visit_due);
+    }
+
+    /// Pages of a request: the first, and how many. A device smaller than the offset wraps it around its capacity.
+    pub fn pages_of(&self, request: &Request) -> (u32, u64) {
+        let capacity = u64::from(self.geometry.logical_pages) * u64::from(PAGE_BYTES);
+        // Most requests are within the capacity, and a division costs more than this comparison.
+        let offset =
+            if request.offset_bytes < capacity { request.offset_bytes } else { request.offset_bytes % capacity };
+        let page = u64::from(PAGE_BYTES);
+        let size = u64::from(request.size_bytes.max(1));
+        ((offset / page) as u32, (offset % page + size).div_ceil(page))
+    }
+
+    /// First page of a request.
+    #[inline]
+    pub fn first_page(&self, request: &Request) -> u32 {
+        self.pages_of(request).0
+    }
+
+    #[inline]
+    pub(super) fn home(&self, page: u32, now: Nanos) -> Home {
+        self.home_of(self.ftl.l2p[page as usize], now)
+    }
+
+    /// Where a page with this entry in the map is stored.
+    #[inline]
+    pub(super) fn home_of(&self, physical: u32, now: Nanos) -> Home {
+        if physical == BUFFERED {
+            return Home::Dram;
+        }
+        if physical == NONE {
+            return Home::Nowhere;
+        }
+        let unit = self.geometry.unit_of(physical);
+        if self.buffer.holds(unit, now) { Home::Dram } else { Home::Unit(unit) }
     }
 
     /// Assigns internal work to a die. Returns when it will end.

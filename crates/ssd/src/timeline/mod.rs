@@ -8,7 +8,7 @@
 //!   [`spans`].
 //! - State: [`machine`] holds one [`die`] and one `line` per resource, the map of pages ([`ftl`]) and the write
 //!   [`buffer`].
-//! - Work: [`read`] and [`write`] charge requests ([`serve`] has what they share), [`internal`] the device's internal work, [`precondition`] ages a new device.
+//! - Work: [`read`] and [`write`] charge requests, [`internal`] the device's internal work, [`precondition`] ages a new device.
 //! - [`snapshot`] saves and loads a device; [`table`] stores its maps.
 
 mod buffer;
@@ -21,7 +21,6 @@ mod machine;
 pub(crate) mod params;
 mod precondition;
 mod read;
-mod serve;
 mod snapshot;
 mod spans;
 mod ssd;

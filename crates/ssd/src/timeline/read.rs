@@ -8,9 +8,8 @@ use linnet_types::{Nanos, Request};
 
 use super::die::{Die, Front};
 use super::line::{Gap, Reserved, Timeline};
-use super::machine::Machine;
+use super::machine::{Home, Machine};
 use super::params::{CHANNELS_MAX, PAGE_BYTES, ReadPriority};
-use super::serve::Home;
 use crate::cause::{Cause, Mechanism, Source};
 
 /// The part of a read within one program unit; it is one flash read.

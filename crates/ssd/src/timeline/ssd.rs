@@ -274,6 +274,9 @@ impl Foresight for Ssd {
     fn peek_until(&self, now: Nanos, request: &Request, limit: Nanos) -> Outcome {
         let mut machine = self.machine.borrow_mut();
         machine.advance(now);
-        Outcome::Done(machine.peek(now, request, limit))
+        Outcome::Done(match request.op {
+            Op::Read => machine.peek_read(now, request, limit),
+            Op::Write => machine.peek_write(now, request),
+        })
     }
 }

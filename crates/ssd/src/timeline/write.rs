@@ -3,10 +3,10 @@
 
 use linnet_types::{Nanos, Request};
 
+use super::ftl::BUFFERED;
 use super::line::Gap;
-use super::machine::Machine;
+use super::machine::{Home, Machine};
 use super::params::PAGE_BYTES;
-use super::serve::Home;
 use crate::cause::{Cause, Mechanism};
 
 impl Machine {
@@ -94,5 +94,31 @@ impl Machine {
             self.stats.flash_reads += 1;
             self.stats.rmw_reads += 1;
         }
+    }
+
+    /// Discards the pages that lie wholly in the range; those that are in the buffer are not written.
+    pub fn trim(&mut self, now: Nanos, offset_bytes: u64, size_bytes: u64) -> Nanos {
+        let page = u64::from(PAGE_BYTES);
+        let end = offset_bytes.saturating_add(size_bytes) / page;
+        let mut dropped = false;
+        for page in offset_bytes.div_ceil(page)..end.min(u64::from(self.geometry.logical_pages)) {
+            dropped |= self.ftl.trim(&self.geometry, page as u32);
+            self.stats.trimmed_pages += 1;
+        }
+        if dropped {
+            let l2p = &self.ftl.l2p;
+            self.buffer.batch.retain(|&page| l2p[page as usize] == BUFFERED);
+            self.buffer.eager.retain(|&page| l2p[page as usize] == BUFFERED);
+        }
+        now + self.params.command_ns + self.params.complete_ns
+    }
+
+    /// Programs all pages in the buffer, on request of the host. Returns when all data written before is on flash.
+    pub fn flush_all(&mut self, now: Nanos) -> Nanos {
+        if !self.buffer.batch.is_empty() || !self.buffer.eager.is_empty() {
+            self.stats.flushes_explicit += 1;
+            self.flush(now);
+        }
+        self.buffer.drained_at().max(now + self.params.command_ns) + self.params.complete_ns
     }
 }
