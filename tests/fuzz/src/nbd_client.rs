@@ -70,9 +70,9 @@ fn serve(mut socket: UnixStream, script: Option<&[u8]>) -> std::io::Result<()> {
     };
     let mut reactions = reactions.map(|bytes| bytes.iter().copied());
     socket.write_all(hello)?;
-    // The client's flags and the one option, whose name has one letter.
+    // The client's flags and the one option, whose name has one letter, and which asks for two pieces of information.
     socket.set_read_timeout(script.map(|_| PATIENCE))?;
-    socket.read_exact(&mut [0; 4 + 16 + 7])?;
+    socket.read_exact(&mut [0; 4 + 16 + 11])?;
     let mut held = Vec::new();
     loop {
         let mut head = [0; 28];
