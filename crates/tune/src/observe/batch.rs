@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reads a whole hash map of BPF, hundreds of entries in one system call, where aya makes two for each entry; and takes
-//! an entry out with what is in it, which aya cannot.
+//! Calls of bpf(2) that aya does not make: reads a whole hash map, hundreds of entries in one call, where aya makes two for
+//! each entry; and takes an entry out with what is in it.
 
 use std::io::{Error, Result};
 use std::mem::MaybeUninit;
@@ -15,6 +15,20 @@ const LOOKUP_BATCH: libc::c_int = 24;
 const TAKE: libc::c_int = 21;
 /// Entries in one call. A bucket of the map must fit as a whole, and has one or two entries.
 const ENTRIES: usize = 512;
+
+/// The system call. `A` is the part of the kernel's `union bpf_attr` that the command has.
+///
+/// # Safety
+///
+/// What `attributes` points to must be valid for what the kernel reads and writes there.
+pub(super) unsafe fn bpf<A>(command: libc::c_int, attributes: &mut A) -> Result<()> {
+    let size = size_of::<A>() as libc::c_uint;
+    // SAFETY: the kernel reads and writes at most `size` bytes of `attributes`; the rest is the caller's to see to.
+    match unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_mut(attributes), size) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os_error()),
+    }
+}
 
 /// The part of the kernel's `union bpf_attr` for batches.
 #[repr(C)]
@@ -49,10 +63,8 @@ pub(super) fn take<K: Pod, V: Pod>(map: &MapData, key: &K) -> Option<V> {
         value: value.as_mut_ptr() as u64,
         flags: 0,
     };
-    // SAFETY: the kernel reads `element` and the key, and writes one value.
-    let status = unsafe { libc::syscall(libc::SYS_bpf, TAKE, &raw mut element, size_of::<Element>() as libc::c_uint) };
-    // SAFETY: the kernel has written it, and every pattern of bits is a `Pod`.
-    (status == 0).then(|| unsafe { value.assume_init() })
+    // SAFETY: the kernel reads the key and writes one value, and every pattern of bits is a `Pod`.
+    unsafe { bpf(TAKE, &mut element).is_ok().then(|| value.assume_init()) }
 }
 
 /// Memory for the entries of one call.
@@ -84,12 +96,9 @@ impl<K: Pod, V: Pod> Batch<K, V> {
                 entry_flags: 0,
                 flags: 0,
             };
-            // SAFETY: the kernel reads and writes `attributes`, `at` and `next`, and writes at most ENTRIES keys and values,
-            // for which there is room.
-            let status = unsafe {
-                libc::syscall(libc::SYS_bpf, LOOKUP_BATCH, &raw mut attributes, size_of::<Attributes>() as libc::c_uint)
-            };
-            let error = (status != 0).then(Error::last_os_error);
+            // SAFETY: the kernel reads `at`, writes `next`, and writes at most ENTRIES keys and values, for which there is
+            // room.
+            let error = unsafe { bpf(LOOKUP_BATCH, &mut attributes) }.err();
             // No such entry: those of this call are the last ones.
             let ended = error.as_ref().is_some_and(|error| error.raw_os_error() == Some(libc::ENOENT));
             if let Some(error) = error.filter(|_| !ended) {

@@ -7,6 +7,7 @@ use aya::Ebpf;
 use aya::maps::PerCpuArray;
 
 use crate::error::Result;
+use crate::observe::batch::bpf;
 use crate::observe::bpf::{causes, refused};
 
 /// `BPF_OBJ_GET_INFO_BY_FD` of bpf(2).
@@ -46,8 +47,6 @@ fn recursion_misses(fd: i32) -> u64 {
     let mut info = Info { before: [0; BEFORE_MISSES], recursion_misses: 0 };
     let mut attributes =
         Attributes { fd: fd.cast_unsigned(), bytes: size_of::<Info>() as u32, to: (&raw mut info) as u64 };
-    // SAFETY: the kernel reads `attributes`, and reads and writes at most `bytes` bytes of `info`.
-    let status =
-        unsafe { libc::syscall(libc::SYS_bpf, INFO, &raw mut attributes, size_of::<Attributes>() as libc::c_uint) };
-    if status == 0 { info.recursion_misses } else { 0 }
+    // SAFETY: the kernel reads and writes at most `bytes` bytes of `info`.
+    if unsafe { bpf(INFO, &mut attributes) }.is_ok() { info.recursion_misses } else { 0 }
 }
