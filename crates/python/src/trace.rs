@@ -254,6 +254,12 @@ impl PyTrace {
         PyTrace { warnings: self.warnings.clone(), records: self.records.clone(), ..self.derived(name, Vec::new()) }
     }
 
+    /// When the last I/O arrives, nanoseconds after the first one of the trace as it was read; 0 without any.
+    #[getter]
+    fn last_ns(&self) -> Nanos {
+        self.records.last().map_or(0, |last| last.arrive_ns)
+    }
+
     fn __len__(&self) -> usize {
         self.records.len()
     }

@@ -69,7 +69,7 @@ def together(traces: Sequence[Trace], devices: int | None = None) -> Together:
         return Together(given, None, f"{APART}: {why}")
     if not any(known):
         return Together(given, None, f"{APART}: all begin at 0, as files do that were converted")
-    ends = [origin + last_ns(trace) for trace, origin in zip(traces, known, strict=True)]
+    ends = [origin + trace.last_ns for trace, origin in zip(traces, known, strict=True)]
     if max(known) > min(ends):
         return Together(given, None, f"{APART}: by their clocks they are of different times")
     delays = [origin - min(known) for origin in known]
@@ -77,11 +77,6 @@ def together(traces: Sequence[Trace], devices: int | None = None) -> Together:
     return Together(placed, max(ends) - min(known), None)
 
 
-def last_ns(trace: Trace) -> int:
-    """When the last I/O arrives."""
-    return int(trace.columns()["arrive_ns"][-1])
-
-
 def one_recording(traces: Sequence[Trace]) -> bool:
     """Whether all are one trace that was given several times."""
-    return len({(trace.name, len(trace), trace.origin_ns, last_ns(trace)) for trace in traces}) == 1
+    return len({(trace.name, len(trace), trace.origin_ns, trace.last_ns) for trace in traces}) == 1

@@ -160,8 +160,7 @@ class Tenants:
 
 def _last_ns(trace: Trace) -> int:
     """The last arrival; below 0 for a trace without I/O."""
-    arrive_ns = trace.columns()["arrive_ns"]
-    return int(arrive_ns[-1]) if len(arrive_ns) else -1
+    return trace.last_ns if len(trace) else -1
 
 
 def _cut(trace: Trace, windows: Windows) -> list[Trace]:
