@@ -22,7 +22,7 @@ use crate::track::Track;
 /// A file that cannot be set is looked at again after this long.
 const AGAIN: Duration = Duration::from_secs(10);
 /// Why a file keeps its value that is read at random; asked again after a window.
-const SOON_HELD: &str = "all that its group reads will soon be in memory";
+const SOON_HELD: &str = "all that its group reads may soon be in memory";
 /// Files that were opened since are looked for so often, or less where looking takes long.
 const REFRESH: Duration = Duration::from_secs(2);
 /// Looking may take one part of so many.

@@ -22,6 +22,8 @@ use crate::track::Track;
 
 /// Readahead may go on for so long, for files that were read as lately.
 const SOON: Duration = Duration::from_secs(2);
+/// Of files that are read for less than this, the rate does not tell yet what will come.
+const YOUNG: Duration = Duration::from_secs(1);
 /// Of the memory that could hold files, one part of so many may be taken: others read too.
 const ROOM_SHARE: u64 = 2;
 /// Where files were brought and one part of so many again, they do not stay in memory.
@@ -107,14 +109,15 @@ impl Part {
     }
 }
 
-/// True where the rest of those that are busy comes soon, at the rate at which it came so far. Files are seen when they
-/// are read, so the rate of each since then would be too high where many are read in turns.
+/// True where the rest of those that are busy comes soon, at the rate at which it came so far, or may: a query that looks
+/// for rows of one table here and there, then everywhere, begins slowly, and to wait costs little where all of it fits.
+/// Files are seen when they are read, so the rate of each since then would be too high where many are read in turns.
 fn will_come(parts: &[Part]) -> bool {
     let unfinished = || parts.iter().filter(|part| part.is_busy && part.left_bytes() > 0);
     let left: u64 = unfinished().map(Part::left_bytes).sum();
     let brought: u64 = unfinished().map(|part| part.brought_bytes).sum();
     let over = unfinished().map(|part| part.over).max().unwrap_or_default();
-    left as f64 * over.as_secs_f64() <= brought as f64 * SOON.as_secs_f64()
+    over < YOUNG || left as f64 * over.as_secs_f64() <= brought as f64 * SOON.as_secs_f64()
 }
 
 /// True where all of these fit into memory, of which so many bytes could hold files, and stay there.
@@ -145,11 +148,12 @@ mod tests {
 
     #[test]
     fn what_fits_and_is_nearly_there_will_be_held() {
-        assert!(will_hold(&[part(54, 20, 400)], 260), "34 MiB at 50 a second");
-        assert!(!will_hold(&[part(54, 5, 400)], 260), "49 MiB at 12 a second");
+        assert!(will_hold(&[part(54, 21, 1_200)], 260), "33 MiB at 17 a second");
+        assert!(!will_hold(&[part(54, 15, 1_200)], 260), "39 MiB at 12 a second");
+        assert!(will_hold(&[part(54, 0, 999)], 260) && !will_hold(&[part(54, 0, 1_000)], 260), "it has just begun");
         assert!(!will_hold(&[part(54, 20, 400)], 100), "more than half of the room");
         assert!(!will_hold(&[part(54, 20, 400), part(900, 1, 400)], 260), "the other one does not fit");
-        assert!(!will_hold(&[part(54, 20, 400), part(100, 0, 400)], 400), "the other one is not nearly there");
+        assert!(!will_hold(&[part(54, 20, 1_200), part(100, 0, 1_200)], 400), "the other one is not nearly there");
         assert!(will_hold(&[part(54, 54, 400)], 260), "it is there");
         assert!(will_hold(&[part(54, 20, 400), part(1, 1, 60_000)], 260), "the old one has all that it had to bring");
         let idle = Part { is_busy: false, ..part(100, 1, 400) };

@@ -178,7 +178,7 @@ fn of_size(file: FileId, mib: u64) -> Descriptor {
 fn a_file_that_will_soon_be_in_memory_keeps_its_value_until_it_does_not_stay_there() {
     let events = events_on(54, 1000, 4..6, None);
     assert_eq!(kinds(&events), ["skip"], "{events:?}");
-    assert!(events[0].why.starts_with("left alone, all that its group reads will soon be in memory (random"));
+    assert!(events[0].why.starts_with("left alone, all that its group reads may soon be in memory (random"));
     assert_eq!(kinds(&events_on(54, 100, 4..6, None)), ["decision"], "more than half of the memory");
     assert_eq!(kinds(&events_on(500, 2000, 4..6, None)), ["decision"], "475 MiB would take 19 s");
     assert_eq!(kinds(&events_on(54, 1000, 4..12, None)), ["skip", "decision"], "it was brought four times");
