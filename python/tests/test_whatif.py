@@ -94,9 +94,29 @@ def test_one_seed_has_no_interval() -> None:
     assert interval(of_seeds(3, 3, 3), [0.8, 0.9, 0.7]) == (0.0, np.inf)
     made = cells(ewma_hedged=0.70, linnet_best=0.50)
     one = [{name: row | {"seed": 0} for name, row in cell.items()} for cell in made]
-    _, text, found = told(one)
-    assert found["low95"] is None and found["model_high95"] is None and json.dumps(found, allow_nan=False)
-    assert "beats" not in told(one)[0] and not {"nan", "inf"} & set(re.findall(r"\w+", text))
+    headline, text, found = told(one)
+    assert headline.startswith("Not certain") and json.dumps(found, allow_nan=False)
+    assert rank(one)[0]["low95"] is None and not {"nan", "inf"} & set(re.findall(r"\w+", text))
+
+
+def test_a_gain_that_may_be_a_loss_is_not_certain() -> None:
+    found = cells(ewma_hedged=0.6)
+    for k, cell in enumerate(found):
+        cell["ewma-hedged"] = times((0.3, 0.6, 1.1)[k % 3]) | {"seed": k % 3}
+    line = rank(found)[0]
+    assert line["gain"] > 0.3 and line["low95"] < 0 < line["high95"]
+    headline, text, answer = told(found)
+    assert headline == "Not certain: these traces do not tell." and answer["policy"] is answer["command"] is None
+    assert "linnet dm" not in text and "--seeds 12" in text and "Confidence: medium" in text
+    assert answer["confidence"] == "medium" and "reaches into loss" in answer["doubts"][0]
+
+
+def test_a_small_gain_is_not_worth_it_unless_it_may_be_a_large_one() -> None:
+    found = cells(ewma_hedged=0.95)
+    assert told(found)[0] == "Not worth installing here."
+    for k, cell in enumerate(found):
+        cell["ewma-hedged"] = times((0.5, 0.95, 1.7)[k % 3]) | {"seed": k % 3}
+    assert rank(found)[0]["gain"] < 0.10 and told(found)[0].startswith("Not certain")
 
 
 def test_the_rival_without_a_model_is_recommended_where_the_model_adds_nothing() -> None:

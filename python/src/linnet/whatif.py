@@ -87,7 +87,8 @@ class Verdict:
     experiments: list[tuple[Experiment, list[Outcome]]]
     summary: list[dict[str, Any]]
     recommendation: dict[str, Any]
-    """Policy, where it is deployed, the command, its gains with intervals, and how sure that is."""
+    """Policy, where it is deployed, the command, its gains with intervals, and how sure that is. Policy, place and
+    command are ``None`` where nothing is worth installing, and where the traces do not tell."""
     candidates: list[dict[str, Any]]
     """Every policy that can be deployed, over all shares and seeds, the best first."""
 
@@ -344,13 +345,27 @@ def conclude(
     where = f"{setup.replicas} x {setup.preset}"
     headroom = 1 - mean_of(scores(cells, ORACLE))
     nothing = {"policy": None, "place": None, "command": None}
-    if headroom < WORTHWHILE or ranked[0]["gain"] < WORTHWHILE:
-        most = ranked[0]
+    most = ranked[0]
+    if headroom < WORTHWHILE or (most["gain"] < WORTHWHILE and not unclear(most)):
         text = (
             f"On {where} the best rule that can be deployed, {most['policy']}, gains {gain_of(most)} on mean, p99 and "
             f"p99.9, extra reads counted; the oracle, which knows what every replica will answer, {percent(headroom)}."
         )
         return "Not worth installing here.", f"{text} {sureness(doubt)}", nothing | sure(doubt)
+
+    def unsure(line: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
+        seeds = len({cell["baseline"]["seed"] for cell in cells})
+        why = "one seed gives no interval" if seeds == 1 else "the 95 % interval of the gain reaches into loss"
+        text = (
+            f"On {where} {line['policy']} gains {gain_of(line)} over reading each stream's own drive, on average, but "
+            f"may lose. What makes the interval narrower: longer traces, more seeds (--seeds {min(4 * seeds, 1000)}), "
+            "and --share where the drive's share is known."
+        )
+        doubted = [*doubt, why]
+        return "Not certain: these traces do not tell.", f"{text} {sureness(doubted)}", nothing | sure(doubted)
+
+    if most["gain"] < WORTHWHILE:
+        return unsure(most)
     cheap = next(line for name in DEPLOY for line in ranked if line["policy"] == name and near(line, plain_of(ranked)))
     ours = next(line for line in ranked if line["policy"] in LEARNED)
     ratios = against(cells, ours["policy"], cheap["policy"])
@@ -364,6 +379,8 @@ def conclude(
         chosen, headline = cheap, f"It depends on the device: begin with {cheap['policy']}."
     else:
         chosen, headline = cheap, f"A simple policy is enough: use {cheap['policy']}."
+    if unclear(chosen):
+        return unsure(chosen)
     way = DEPLOY[chosen["policy"]]
     text = (
         f"On {where} {chosen['policy']} gains {gain_of(chosen)} over reading each stream's own drive: mean x "
@@ -384,6 +401,11 @@ def plain_of(ranked: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def near(line: dict[str, Any], best: dict[str, Any]) -> bool:
     """Whether a policy without a model is about as good as the best of them."""
     return line["policy"] not in LEARNED and (1 - line["gain"]) <= (1 - best["gain"]) * (1 + PREFERRED)
+
+
+def unclear(line: dict[str, Any]) -> bool:
+    """Whether the 95 % interval of a gain, which one seed does not have, reaches from loss to what is worthwhile."""
+    return line["low95"] is None or (line["low95"] <= 0 and line["high95"] >= WORTHWHILE)
 
 
 def gain_of(line: dict[str, Any]) -> str:
