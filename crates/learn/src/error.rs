@@ -70,6 +70,16 @@ pub enum Error {
         /// Number needed.
         least: usize,
     },
+    /// No read arrives after so many others are complete that it has a history.
+    #[error(
+        "none of {reads} reads arrives after {} of them are complete, so none has a history: the times of this trace are \
+         too coarse, or it is one burst",
+        crate::set::HISTORY
+    )]
+    NoHistory {
+        /// Reads with a latency.
+        reads: u64,
+    },
     /// A setting outside its range.
     #[error("{name} is {value}, it must be {range}")]
     Setting {

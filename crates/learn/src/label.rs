@@ -6,7 +6,7 @@ use linnet_types::{IoRecord, Nanos};
 
 use crate::error::{Error, require};
 use crate::inflection::{Inflection, InflectionOptions, inflection_points};
-use crate::set::{TrainingSet, check_train_share};
+use crate::set::{HISTORY, TrainingSet, check_train_share};
 
 /// One device's rows, labelled and split by time.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,8 +25,8 @@ pub struct Labelled {
 /// replicas are assumed to behave like it ([`inflection_point`](crate::inflection_point)).
 ///
 /// # Errors
-/// [`Error::NoDevice`]; [`Error::Setting`]; [`Error::Device`] around [`Error::NoReads`], or [`Error::TooFewRows`] for a
-/// device that leaves one of the parts empty.
+/// [`Error::NoDevice`]; [`Error::Setting`]; [`Error::Device`] around [`Error::NoReads`], [`Error::NoHistory`], or
+/// [`Error::TooFewRows`] for a device that leaves one of the parts empty.
 pub fn label(devices: &[&[IoRecord]], train_share: f64, options: &InflectionOptions) -> Result<Vec<Labelled>, Error> {
     label_parts(split_all(devices, train_share)?, options)
 }
@@ -42,7 +42,7 @@ pub fn without_rows(train: &[&[IoRecord]], test: &[&[IoRecord]]) -> Vec<usize> {
 /// order of arrival.
 ///
 /// # Errors
-/// [`Error::Setting`]; [`Error::NoReads`]; [`Error::TooFewRows`] if one of the parts is empty.
+/// [`Error::Setting`]; [`Error::NoReads`]; [`Error::NoHistory`]; [`Error::TooFewRows`] if one of the parts is empty.
 pub fn training_latencies(records: &[IoRecord], train_share: f64) -> Result<Vec<Nanos>, Error> {
     check_train_share(train_share)?;
     Ok(split(records, train_share)?.0.latency_ns)
@@ -51,8 +51,16 @@ pub fn training_latencies(records: &[IoRecord], train_share: f64) -> Result<Vec<
 /// The rows of one period of a device, without labels.
 fn rows_of(records: &[IoRecord], purpose: &'static str) -> Result<TrainingSet, Error> {
     match TrainingSet::from_records(records, Nanos::MAX) {
-        Ok(set) if set.is_empty() => Err(Error::TooFewRows { purpose, rows: 0, least: 1 }),
+        Ok(set) if set.is_empty() => Err(no_rows(&set, purpose)),
         other => other,
+    }
+}
+
+/// Why a set has no rows: a trace of few reads, or one whose reads all arrive before the first of them are complete.
+fn no_rows(set: &TrainingSet, purpose: &'static str) -> Error {
+    match set.dropped.warm_up {
+        reads if reads > u64::from(HISTORY) => Error::NoHistory { reads },
+        _ => Error::TooFewRows { purpose, rows: 0, least: 1 },
     }
 }
 
@@ -95,7 +103,7 @@ pub(crate) fn label_parts(
 }
 
 fn split(records: &[IoRecord], train_share: f64) -> Result<(TrainingSet, TrainingSet), Error> {
-    let set = TrainingSet::from_records(records, Nanos::MAX)?;
+    let set = rows_of(records, "training")?;
     let (train, test) = set.split_at_share(train_share);
     for (purpose, part) in [("training", &train), ("testing", &test)] {
         if part.is_empty() {

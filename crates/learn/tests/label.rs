@@ -63,6 +63,16 @@ fn the_latencies_of_the_training_part_give_its_point() {
 }
 
 #[test]
+fn reads_that_all_arrive_at_one_time_have_no_history() {
+    let mut records = bimodal(3);
+    records.iter_mut().for_each(|record| record.arrive_ns = 0);
+    let refused = label(&[&records], 0.5, &options()).unwrap_err().to_string();
+    assert!(refused.contains("none of 1004 reads arrives after 4 of them are complete"), "{refused}");
+    // As many reads as a history has are a short trace.
+    assert!(matches!(training_latencies(&records[..4], 0.5), Err(Error::TooFewRows { .. })));
+}
+
+#[test]
 fn each_device_has_its_own_threshold() {
     let fast = bimodal(3);
     let mut slow = bimodal(4);
