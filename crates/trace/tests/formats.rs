@@ -73,6 +73,28 @@ fn fio_logs() {
 }
 
 #[test]
+fn other_logs_of_fio_are_named() {
+    for rows in ["0, 100000, 0, 4096, 0\n1, 100001, 1, 4096, 8192\n", "500, 31, 0, 0\n1000, 29, 2, 0\n"] {
+        let path = temporary("series", rows.as_bytes());
+        let message = detect(path.path()).unwrap_err().to_string();
+        assert!(message.contains("fio log") && message.contains("--write_iolog"), "{message}");
+    }
+}
+
+#[test]
+fn disks_of_two_hosts_are_two_devices() {
+    let row = |host: &str, disk: u32| format!("128166372003061629,{host},{disk},Read,0,4096,100\n");
+    let devices = |rows: &[(&str, u32)]| {
+        let rows: String = rows.iter().map(|&(host, disk)| row(host, disk)).collect();
+        read("msr-cambridge", &rows).iter().map(|record| record.device).collect::<Vec<_>>()
+    };
+    assert_eq!(devices(&[("usr", 2), ("usr", 0), ("usr", 70_000)]), [2, 0, 70_000], "of one host, as in the file");
+    assert_eq!(devices(&[("usr", 0), ("web", 0), ("usr", 1), ("web", 1)]), [0, 1 << 16, 1, 1 << 16 | 1]);
+    let clash = row("usr", 1 << 16) + &row("web", 0);
+    assert!(refused("msr-cambridge", &clash).contains("line 2: field DiskNumber: `65536`"));
+}
+
+#[test]
 fn detection_names_what_it_cannot_tell_apart() {
     let ambiguous = |rows: &str, candidates: [&str; 2]| {
         let path = temporary("ambiguous", rows.as_bytes());

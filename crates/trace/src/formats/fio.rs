@@ -4,15 +4,13 @@
 
 use linnet_types::Op;
 
-use super::text_source;
+use super::{Names, text_source};
 use crate::error::Bad;
 use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, present, time, whole};
 
 const VERSION_2: &[u8] = b"fio version 2 iolog";
 const VERSION_3: &[u8] = b"fio version 3 iolog";
-/// How many different files a log may name.
-const FILES_MAX: usize = 65_536;
 
 pub(crate) const FORMAT: Format = Format {
     name: "fio-iolog",
@@ -30,21 +28,7 @@ pub(crate) const FORMAT: Format = Format {
 struct Fio {
     version: u8,
     now_ns: u64,
-    files: std::collections::HashMap<Vec<u8>, u32>,
-}
-
-impl Fio {
-    fn device(&mut self, file: &[u8]) -> Result<u32, Bad> {
-        if let Some(&device) = self.files.get(file) {
-            return Ok(device);
-        }
-        if self.files.len() >= FILES_MAX {
-            return Err(Bad::new("file", file, "is one file name too many (65,536 are read)"));
-        }
-        let device = self.files.len() as u32;
-        self.files.insert(file.to_vec(), device);
-        Ok(device)
-    }
+    files: Names,
 }
 
 impl LineFormat for Fio {
@@ -68,7 +52,7 @@ impl LineFormat for Fio {
             b"read" => Op::Read,
             b"write" => Op::Write,
             b"add" | b"open" | b"close" => {
-                self.device(file)?;
+                self.files.number("file", file)?;
                 return Ok(());
             }
             b"wait" if self.version == 2 => {
@@ -89,7 +73,7 @@ impl LineFormat for Fio {
         };
         let offset = whole(fields.blank(), "offset")?;
         let length = whole(fields.blank(), "length")?;
-        let device = self.device(file)?;
+        let device = self.files.number("file", file)?;
         out.record(self.now_ns, None, op, offset, length, device)
     }
 }

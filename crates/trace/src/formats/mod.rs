@@ -20,6 +20,7 @@ pub(crate) mod tencent;
 pub(crate) mod vscsi;
 pub(crate) mod workload;
 
+use crate::error::Bad;
 use crate::format::{Fit, Head};
 
 /// How many lines at the beginning of a file detection looks at.
@@ -49,6 +50,27 @@ fn commas(line: &[u8]) -> Vec<&[u8]> {
 /// True for `R`, `W`, `read`, `Write`, ...
 fn is_op_word(text: &[u8]) -> bool {
     ["r", "w", "read", "write"].iter().any(|w| text.eq_ignore_ascii_case(w.as_bytes()))
+}
+
+/// Names of a trace, which are numbered in order of appearance.
+#[derive(Default)]
+struct Names(std::collections::HashMap<Vec<u8>, u32>);
+
+impl Names {
+    /// How many different names a trace may have.
+    const MOST: usize = 65_536;
+
+    fn number(&mut self, field: &'static str, name: &[u8]) -> Result<u32, Bad> {
+        if let Some(&number) = self.0.get(name) {
+            return Ok(number);
+        }
+        if self.0.len() >= Self::MOST {
+            return Err(Bad::new(field, name, "is one name too many (65,536 are read)"));
+        }
+        let number = self.0.len() as u32;
+        self.0.insert(name.to_vec(), number);
+        Ok(number)
+    }
 }
 
 /// Opens a text format that has one file.

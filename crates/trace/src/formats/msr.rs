@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! MSR Cambridge: `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`, no header. Timestamp and ResponseTime
 //! count 100 ns (Windows file time, from 1601), Offset and Size bytes, Type is Read or Write.
+//!
+//! Disks of different hosts are different devices: the device is `host << 16 | DiskNumber`, with hosts numbered from 0 in
+//! order of appearance. So in a trace of one host it is the number of the disk.
 
-use super::{all_lines, commas, is_op_word, text_source};
+use super::{Names, all_lines, commas, is_op_word, text_source};
 use crate::error::Bad;
 use crate::format::{Clock, Fit, Format, Head};
 use crate::text::{Fields, LineFormat, Out, integer, op_word, present, time, whole, whole32};
@@ -16,10 +19,29 @@ pub(crate) const FORMAT: Format = Format {
     has_latency: true,
     clock: Clock::Shared,
     fit,
-    open: text_source!("msr-cambridge", Msr),
+    open: text_source!("msr-cambridge", Msr::default()),
 };
 
-struct Msr;
+/// Bits of the number of a disk, where there are several hosts.
+const DISK_BITS: u32 = 16;
+
+#[derive(Default)]
+struct Msr {
+    hosts: Names,
+    /// Highest disk so far.
+    disk_max: u32,
+}
+
+impl Msr {
+    fn device(&mut self, host: &[u8], disk: u32) -> Result<u32, Bad> {
+        let host = self.hosts.number("Hostname", host)?;
+        self.disk_max = self.disk_max.max(disk);
+        if host > 0 && self.disk_max >> DISK_BITS > 0 {
+            return Err(Bad::of("DiskNumber", self.disk_max, "is above 65,535, in a trace of several hosts"));
+        }
+        Ok(host << DISK_BITS | disk)
+    }
+}
 
 impl LineFormat for Msr {
     fn header(&mut self, line: &[u8]) -> Result<bool, Bad> {
@@ -29,8 +51,8 @@ impl LineFormat for Msr {
     fn line(&mut self, line: &[u8], out: &mut Out) -> Result<(), Bad> {
         let mut fields = Fields::new(line);
         let arrive_ns = time(fields.comma(), "Timestamp", TICK_PLACES)?;
-        present(fields.comma(), "Hostname")?;
-        let device = whole32(fields.comma(), "DiskNumber")?;
+        let host = present(fields.comma(), "Hostname")?;
+        let disk = whole32(fields.comma(), "DiskNumber")?;
         let op = op_word(fields.comma(), "Type")?;
         let offset = whole(fields.comma(), "Offset")?;
         let size = whole(fields.comma(), "Size")?;
@@ -38,6 +60,7 @@ impl LineFormat for Msr {
         if fields.comma().is_some() {
             return Err(Bad::new("columns", line, "has more than seven columns"));
         }
+        let device = self.device(host, disk)?;
         out.record(arrive_ns, Some(latency_ns), op, offset, size, device)
     }
 }
