@@ -132,6 +132,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A log of fio that lacks what a trace needs.
+    #[error("{}: a fio log of latencies, bandwidth or IOPS, which is no trace of I/Os; record one with fio's option --write_iolog", path.display())]
+    FioSeries {
+        /// The file.
+        path: PathBuf,
+    },
     /// A line is longer than in any trace format, so the file is probably not a text trace.
     #[error("{}: {at}: longer than {limit} bytes without a line end: not a text trace", path.display())]
     LongLine {

@@ -190,6 +190,7 @@ pub(crate) fn detect_input(input: &mut Input) -> Result<&'static Format, Error> 
     match best.into_iter().find(|formats| !formats.is_empty()).as_deref() {
         Some([one]) => Ok(one),
         None if is_utf16(bytes) => Err(Error::Utf16 { path }),
+        None if formats::fio::is_series(&head) => Err(Error::FioSeries { path }),
         None => {
             let binary = bytes.iter().take(4096).any(|&b| b < 9);
             let why = if binary {

@@ -4,10 +4,10 @@
 
 use linnet_types::Op;
 
-use super::{Names, text_source};
+use super::{Names, all_lines, commas, text_source};
 use crate::error::Bad;
 use crate::format::{Clock, Fit, Format, Head};
-use crate::text::{Fields, LineFormat, Out, present, time, whole};
+use crate::text::{Fields, LineFormat, Out, integer, present, time, whole};
 
 const VERSION_2: &[u8] = b"fio version 2 iolog";
 const VERSION_3: &[u8] = b"fio version 3 iolog";
@@ -23,6 +23,18 @@ pub(crate) const FORMAT: Format = Format {
     },
     open: text_source!("fio-iolog", Fio::default()),
 };
+
+/// Whether this is a log that fio writes for --write_lat_log, --write_bw_log or --write_iops_log:
+/// `ms, value, direction, block size[, offset[, priority[, time of issue]]]`.
+pub(crate) fn is_series(head: &Head) -> bool {
+    let fit = all_lines(head, 0, |line| {
+        let fields = commas(line);
+        (4..=7).contains(&fields.len())
+            && matches!(fields[2], b"0" | b"1" | b"2")
+            && fields[..4].iter().all(|field| integer(field).is_some())
+    });
+    fit == Fit::Yes
+}
 
 #[derive(Default)]
 struct Fio {
