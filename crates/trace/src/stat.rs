@@ -41,11 +41,11 @@ pub struct TraceStats {
     pub devices: u64,
     /// From the first to the last arrival.
     pub duration_s: f64,
-    /// `records / duration_s`; 0 if all arrive at once.
-    pub iops_mean: f64,
-    /// Most I/Os per second within any 10 s (a sliding window). A trace shorter than 10 s is one window of its own
-    /// length.
-    pub iops_max_10s: f64,
+    /// `records / duration_s`; `None` if all arrive at once.
+    pub iops_mean: Option<f64>,
+    /// Most I/Os per second within any 10 s (a sliding window), at least `iops_mean`. A trace shorter than 10 s is one
+    /// window of its own length; `None` if all arrive at once.
+    pub iops_max_10s: Option<f64>,
     /// Mean size of reads; 0 without any.
     pub read_bytes_mean: f64,
     /// Mean size of writes; 0 without any.
@@ -97,6 +97,17 @@ pub fn devices(records: &[IoRecord]) -> BTreeSet<u32> {
 }
 
 impl TraceStats {
+    /// Sets the duration and the rates, from the most I/Os within a window.
+    pub(crate) fn set_rates(&mut self, duration_ns: Nanos, most: u64) {
+        self.duration_s = duration_ns as f64 / 1e9;
+        if duration_ns > 0 {
+            let mean = self.records as f64 / self.duration_s;
+            self.iops_mean = Some(mean);
+            // The last I/O counts in the mean. Where the trace is little longer than a window, none holds all of them.
+            self.iops_max_10s = Some((most as f64 / (duration_ns.min(WINDOW_NS) as f64 / 1e9)).max(mean));
+        }
+    }
+
     /// Statistics of records that are sorted by arrival.
     pub fn of(records: &[IoRecord]) -> TraceStats {
         debug_assert!(records.is_sorted_by_key(|r| r.arrive_ns));
@@ -125,13 +136,7 @@ impl TraceStats {
         stats.read_bytes_mean = mean(read_bytes, stats.reads);
         stats.write_bytes_mean = mean(write_bytes, stats.writes);
         if let [first, .., last] = records {
-            let duration_ns = last.arrive_ns - first.arrive_ns;
-            stats.duration_s = duration_ns as f64 / 1e9;
-            if duration_ns > 0 {
-                stats.iops_mean = stats.records as f64 / stats.duration_s;
-                let window_s = duration_ns.min(WINDOW_NS) as f64 / 1e9;
-                stats.iops_max_10s = most_in_window(records) as f64 / window_s;
-            }
+            stats.set_rates(last.arrive_ns - first.arrive_ns, most_in_window(records));
         }
         stats.reads_with_latency = read_latencies.len() as u64;
         stats.writes_with_latency = write_latencies.len() as u64;

@@ -129,12 +129,7 @@ impl Seen {
         stats.write_bytes_mean = mean(self.write_bytes, stats.writes);
         stats.tenants = self.tenants.len() as u64;
         stats.devices = self.devices.len() as u64;
-        let duration_ns = self.last_ns - self.first_ns.unwrap_or(self.last_ns);
-        stats.duration_s = duration_ns as f64 / 1e9;
-        if duration_ns > 0 {
-            stats.iops_mean = stats.records as f64 / stats.duration_s;
-            stats.iops_max_10s = self.most as f64 / (duration_ns.min(WINDOW_NS) as f64 / 1e9);
-        }
+        stats.set_rates(self.last_ns - self.first_ns.unwrap_or(self.last_ns), self.most as u64);
         (stats.reads_with_latency, stats.writes_with_latency) = (self.reads.count(), self.writes.count());
         let (found, error) = self.reads.quantiles();
         stats.read_latency_us = found;

@@ -21,9 +21,9 @@ fn statistics_by_hand() {
     assert_eq!((s.read_bytes_mean, s.write_bytes_mean), (4096.0, 512.0 * 15.5));
     assert_eq!((s.read_bytes_max, s.write_bytes_max), (4096, 512 * 30));
     assert_eq!(s.duration_s, 190.029);
-    assert_eq!(s.iops_mean, 50.0 / 190.029);
+    assert_eq!(s.iops_mean, Some(50.0 / 190.029));
     // 31 I/Os within 10 s; the one 10 s earlier is not included, because the window is half open.
-    assert_eq!(s.iops_max_10s, 3.1);
+    assert_eq!(s.iops_max_10s, Some(3.1));
     let l = s.read_latency_us.unwrap();
     // Nearest rank of 1..=20 us.
     assert_eq!((l.p50, l.p90, l.p95, l.p99, l.p999), (10.0, 18.0, 19.0, 20.0, 20.0));
@@ -32,7 +32,12 @@ fn statistics_by_hand() {
     let short = TraceStats::of(&records[40..50]);
     assert_eq!(short.iops_max_10s, short.iops_mean);
     let one = TraceStats::of(&records[..1]);
-    assert_eq!((one.records, one.duration_s, one.iops_mean, one.iops_max_10s), (1, 0.0, 0.0, 0.0));
+    assert_eq!((one.records, one.duration_s, one.iops_mean, one.iops_max_10s), (1, 0.0, None, None));
+    assert_eq!(TraceStats::of(&[records[0]; 3]).iops_max_10s, None, "three at once");
+    // Eleven I/Os at 0, 1, ..., 10 s: a window holds ten of them.
+    let steady: Vec<IoRecord> = (0..11).map(|i| io(i * 1000 * MS, Op::Read, 0, 4096, 0, None)).collect();
+    let steady = TraceStats::of(&steady);
+    assert_eq!((steady.iops_mean, steady.iops_max_10s), (Some(1.1), Some(1.1)));
     assert_eq!(TraceStats::of(&[]), TraceStats::default());
 }
 
