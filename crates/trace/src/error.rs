@@ -116,6 +116,14 @@ pub enum Error {
         /// What is missing.
         what: String,
     },
+    /// A compressed file whose content is refused cannot be decompressed to its end, or its checksum is wrong.
+    #[error("{}: the compressed file is damaged: {source}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The error of the decompressor.
+        source: io::Error,
+    },
     /// A compressed file ends before its content does.
     #[error("{}: {at}: the compressed file is cut off, after {records} records; `linnet trace convert --lenient` keeps those and leaves out what was cut", path.display())]
     CutOff {

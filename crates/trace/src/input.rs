@@ -62,6 +62,45 @@ impl Read for Metered {
     }
 }
 
+/// A file as it is, or decompressed.
+enum Content<R> {
+    Plain(R),
+    Unpacked(Box<dyn Read + Send>),
+}
+
+/// The content of a file of which the buffer holds the beginning.
+fn unpacked<R: Read + Send + 'static>(plain: BufReader<R>) -> std::io::Result<Content<BufReader<R>>> {
+    let magic = plain.buffer();
+    Ok(if magic.starts_with(&[0x1f, 0x8b]) {
+        Content::Unpacked(Box::new(Members::new(plain)))
+    } else if is_zstd(magic) {
+        Content::Unpacked(Box::new(zstd::stream::read::Decoder::with_buffer(plain)?))
+    } else {
+        Content::Plain(plain)
+    })
+}
+
+/// Why a compressed file cannot be read to its end, where its checksum is. `None` for one that can, that is cut off
+/// or not compressed, for a pipe, and if the reading is stopped.
+pub(crate) fn damage(path: &Path, teller: &Teller) -> Option<std::io::Error> {
+    if !path.is_file() {
+        return None;
+    }
+    let mut plain = BufReader::new(File::open(path).ok()?);
+    plain.fill_buf().ok()?;
+    let Content::Unpacked(mut reader) = unpacked(plain).ok()? else { return None };
+    let mut dropped = vec![0; BUFFER_BYTES];
+    loop {
+        match reader.read(&mut dropped) {
+            Ok(n) if n > 0 && teller.read(n as u64) => {}
+            Ok(_) => return None,
+            Err(error) if error.kind() == ErrorKind::Interrupted && teller.go_on() => {}
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::UnexpectedEof) => return None,
+            Err(error) => return Some(advised(error)),
+        }
+    }
+}
+
 /// One opened trace file. Readers get the bytes of [`Input::head`] again.
 pub(crate) struct Input {
     pub path: PathBuf,
@@ -96,13 +135,10 @@ impl Input {
         }
         let meter = Arc::new(AtomicU64::new(0));
         let mut plain = BufReader::with_capacity(128 * 1024, Metered { file, bytes: meter.clone() });
-        let magic = plain.fill_buf().map_err(failed)?;
-        let reader: Box<dyn Read + Send> = if magic.starts_with(&[0x1f, 0x8b]) {
-            Box::new(Members::new(plain))
-        } else if is_zstd(magic) {
-            Box::new(zstd::stream::read::Decoder::with_buffer(plain).map_err(failed)?)
-        } else {
-            Box::new(plain)
+        plain.fill_buf().map_err(failed)?;
+        let reader = match unpacked(plain).map_err(failed)? {
+            Content::Plain(plain) => Box::new(plain),
+            Content::Unpacked(reader) => reader,
         };
         Ok(Input {
             path: path.to_path_buf(),

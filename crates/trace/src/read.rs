@@ -9,7 +9,7 @@ use linnet_types::{IoRecord, Nanos};
 use crate::error::{Bad, Error};
 use crate::format::{Clock, Format, Opening, Source, count, detect_input, format_named};
 use crate::formats::blktrace;
-use crate::input::Input;
+use crate::input::{Input, damage};
 use crate::teller::{Callback, Teller};
 
 /// Longest time span of a trace, from its earliest record to its latest; a record outside it has an invalid time.
@@ -109,6 +109,7 @@ pub struct Records {
     source: Box<dyn Source>,
     format: &'static Format,
     path: PathBuf,
+    files: Vec<PathBuf>,
     teller: Teller,
     count: u64,
     span: Span,
@@ -166,7 +167,8 @@ impl Records {
 
     fn step(&mut self) -> Result<Option<IoRecord>, Error> {
         loop {
-            let next = self.source.next().map_err(|error| error.after(self.count))?;
+            let next =
+                self.source.next().map_err(|error| or_damage(error, &self.files, &self.teller).after(self.count))?;
             let Some(mut record) = next else {
                 self.teller.records(self.count);
                 return Ok(None);
@@ -238,12 +240,12 @@ fn open_as(path: &Path, files: &[PathBuf], options: Options) -> Result<Records, 
     for file in files {
         inputs.push(Input::open(file, options.lenient)?);
     }
-    let format = match &options.format {
-        Some(name) => format_named(name)?,
-        None => detect_input(&mut inputs[0])?,
-    };
     let meters = inputs.iter().map(|i| i.meter.clone()).collect();
     let teller = Teller::new(options.progress, meters, inputs.iter().map(|i| i.total_bytes).sum());
+    let format = match &options.format {
+        Some(name) => format_named(name)?,
+        None => detect_input(&mut inputs[0]).map_err(|error| or_damage(error, files, &teller))?,
+    };
     for input in &mut inputs {
         input.teller = teller.clone();
     }
@@ -252,6 +254,7 @@ fn open_as(path: &Path, files: &[PathBuf], options: Options) -> Result<Records, 
         source,
         format,
         path: path.to_path_buf(),
+        files: files.to_vec(),
         teller,
         count: 0,
         span: Span::default(),
@@ -263,6 +266,20 @@ fn open_as(path: &Path, files: &[PathBuf], options: Options) -> Result<Records, 
         others: 0,
         finished: false,
     })
+}
+
+/// The error of content that is refused, or that the file which holds it is damaged. A decompressor gives what it reads
+/// before it knows, at the end of the file, that the checksum is wrong.
+fn or_damage(error: Error, files: &[PathBuf], teller: &Teller) -> Error {
+    use Error::{Ambiguous, Field, LongLine, Truncated, UnknownFormat, Utf16};
+    if !matches!(
+        error,
+        Ambiguous { .. } | Field { .. } | LongLine { .. } | Truncated { .. } | UnknownFormat { .. } | Utf16 { .. }
+    ) {
+        return error;
+    }
+    let found = files.iter().find_map(|path| damage(path, teller).map(|source| (path.clone(), source)));
+    found.map_or(error, |(path, source)| Error::Damaged { path, source })
 }
 
 /// Reads a whole trace, sorts it by arrival (stable) and rebases it to 0.

@@ -38,6 +38,22 @@ fn zeros_behind_a_gzip_member_are_padding() {
     assert!(attempt(&[&gz[..], &[0; 512], &gz[..9]].concat()).unwrap_err().contains("cut off"));
 }
 
+#[test]
+fn a_record_of_a_damaged_file_is_not_blamed() {
+    let rows = ROWS.repeat(20_000);
+    let whole = gzip(&rows);
+    // Wrong content that decompresses: a member of other rows, with the checksum of these.
+    let mut damaged = gzip(&[&rows[..280_000], b"0,R,0,,1\n", &rows[280_000..]].concat());
+    let end = damaged.len();
+    damaged[end - 8..].copy_from_slice(&whole[whole.len() - 8..]);
+    let refused = attempt(&damaged).unwrap_err();
+    assert!(refused.contains("the compressed file is damaged") && refused.contains("checksum"), "{refused}");
+    let sound = gzip(&[&rows[..280_000], b"0,R,0,,1\n"].concat());
+    assert!(attempt(&sound).unwrap_err().contains("line 20001: field"), "{:?}", attempt(&sound));
+    // Of one that is cut off, what is there is right.
+    assert!(attempt(&sound[..sound.len() - 4]).unwrap_err().contains("line 20001: field"));
+}
+
 /// A frame that holds rows as they are, and says that it refers to 2^`window_log` bytes before.
 fn frame(rows: &[u8], window_log: u8) -> Vec<u8> {
     let block = (rows.len() as u32) << 3 | 1;
