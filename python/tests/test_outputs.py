@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What the commands write: modes, links, pipes, devices, standard output, and what SIGTERM leaves."""
 
+import gzip
+import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -77,6 +80,28 @@ def test_a_dash_is_standard_output(linnet, file: Path, tmp_path: Path) -> None:
 
 BUFFERED = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 """What a user has: Python writes at the end of a command what is short."""
+
+
+def test_nothing_is_written_of_an_input_that_cannot_be_read(linnet, tmp_path: Path) -> None:
+    (tmp_path / "wrong.csv").write_text("1,2\n")
+    for name in ("absent.csv", "wrong.csv"):
+        done = linnet("trace", "convert", tmp_path / name, "-o", "-")
+        assert done.returncode == 1 and done.stdout == ""
+
+
+def test_a_dash_is_standard_input(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    write_trace(device_trace(reads=500), file)
+
+    def given(data: bytes, *words: str) -> bytes:
+        command = [sys.executable, "-c", "from linnet.cli import main; main()", *words]
+        return subprocess.run(command, input=data, capture_output=True, check=True).stdout
+
+    data = file.read_bytes()
+    stat, packed = (given(one, "trace", "stat", "-", "--json") for one in (data, gzip.compress(data)))
+    assert stat == packed and json.loads(stat)["records"] == 500
+    (tmp_path / "back.csv").write_bytes(given(data, "trace", "convert", "-", "-o", "-"))
+    assert Trace.read(tmp_path / "back.csv").stat() == Trace.read(file).stat()
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,9 @@ pub(crate) struct Input {
 }
 
 impl Input {
+    /// Opens a file; `-` is standard input.
     pub fn open(path: &Path, lenient: bool) -> Result<Input, Error> {
+        let path = if path.as_os_str() == "-" { Path::new("/dev/stdin") } else { path };
         let failed = |source| Error::Open { path: path.to_path_buf(), source };
         let file = File::open(path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;

@@ -54,18 +54,31 @@ impl Text {
 }
 
 /// Writes `t_ns,op,offset_bytes,size_bytes,device,latency_ns,tenant` (format `workload-csv`).
-pub struct CsvWriter(Text);
+pub struct CsvWriter {
+    text: Text,
+    begun: bool,
+}
+
+const HEADER: &str = "t_ns,op,offset_bytes,size_bytes,device,latency_ns,tenant\n";
 
 impl CsvWriter {
     /// Starts a file. No file exists under `path` before [`CsvWriter::finish`].
     pub fn create(path: &Path) -> Result<CsvWriter, Error> {
-        let mut text = Text::create(path)?;
-        text.line(format_args!("t_ns,op,offset_bytes,size_bytes,device,latency_ns,tenant\n"))?;
-        Ok(CsvWriter(text))
+        Ok(CsvWriter { text: Text::create(path)?, begun: false })
+    }
+
+    /// Writes the header, once. What is written to a pipe cannot be taken back, so it waits for the first record, before
+    /// which the input may be refused.
+    fn begin(&mut self) -> Result<(), Error> {
+        if !self.begun {
+            self.begun = true;
+            self.text.line(format_args!("{HEADER}"))?;
+        }
+        Ok(())
     }
 
     pub(super) fn is_through(&self) -> bool {
-        self.0.is_through()
+        self.text.is_through()
     }
 
     /// Adds one record.
@@ -73,20 +86,23 @@ impl CsvWriter {
     /// # Errors
     /// A full disk, or a value that the readers refuse.
     pub fn push(&mut self, r: &IoRecord) -> Result<(), Error> {
-        self.0.readable.take(r)?;
+        self.text.readable.take(r)?;
+        self.begin()?;
         let op = if r.op == Op::Read { 'R' } else { 'W' };
         let IoRecord { arrive_ns, offset_bytes, size_bytes, device, tenant, .. } = r;
         match r.latency_ns {
             Some(latency) => {
-                self.0.line(format_args!("{arrive_ns},{op},{offset_bytes},{size_bytes},{device},{latency},{tenant}\n"))
+                let text = format_args!("{arrive_ns},{op},{offset_bytes},{size_bytes},{device},{latency},{tenant}\n");
+                self.text.line(text)
             }
-            None => self.0.line(format_args!("{arrive_ns},{op},{offset_bytes},{size_bytes},{device},,{tenant}\n")),
+            None => self.text.line(format_args!("{arrive_ns},{op},{offset_bytes},{size_bytes},{device},,{tenant}\n")),
         }
     }
 
     /// Completes the file and renames it to its final name.
-    pub fn finish(self) -> Result<(), Error> {
-        self.0.finish()
+    pub fn finish(mut self) -> Result<(), Error> {
+        self.begin()?;
+        self.text.finish()
     }
 }
 

@@ -27,7 +27,12 @@ from linnet.cli.options import (
 from linnet.cli.output import Bars, console, flatten, percent, print_json, table, warn
 from linnet.lenient import INVALID
 
-File = Annotated[Path, typer.Argument(help="Trace file, plain or compressed with gzip or zstd.", show_default=False)]
+File = Annotated[
+    Path,
+    typer.Argument(
+        help="Trace file, plain or compressed with gzip or zstd; - reads standard input.", show_default=False
+    ),
+]
 Out = Annotated[
     Path,
     typer.Option(
