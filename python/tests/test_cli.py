@@ -240,6 +240,8 @@ def test_a_trace_is_not_made_longer_than_any_that_is_read(linnet, file: Path, tm
         ("compare -w az-c --policy baseline --seconds 1e300", "34560000"),
         ("trace synth az-c -o OUT --seconds 1e300", "34560000"),
         ("whatif FILE --seeds 1001", "1000"),
+        ("fit -t FILE -o OUT --bias 1e39", "1000000"),
+        ("fit -t FILE -o OUT --bias inf", "1000000"),
         ("replay -t FILE -u nbd://h/d --time-scale 1e300", "1000000"),
     ],
 )

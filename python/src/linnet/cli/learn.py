@@ -53,6 +53,8 @@ SlowUs = Annotated[
     ),
 ]
 
+BIAS_MAX = 1e6
+"""With it, one slow read weighs as much as a million fast ones."""
 RECORDS_MAX = 4_194_304
 """Records of all traces together that are fitted or evaluated."""
 MaxRecords = Annotated[
@@ -193,7 +195,7 @@ def fit_command(
     ] = FitSettings.epochs,
     train_share: TrainShare = FitSettings.train_share,
     bias: Annotated[
-        float, typer.Option(help="Weight of a slow row that would be submitted; 1 is unbiased.", min=1)
+        float, typer.Option(help="Weight of a slow row that would be submitted; 1 is unbiased.", min=1, max=BIAS_MAX)
     ] = FitSettings.false_submit_weight,
     max_rows: Annotated[
         int | None,
@@ -310,8 +312,9 @@ def evaluate_command(
     """Test a model on traces and compare it with the base rate (the accuracy of always submitting).
 
     The row linnos is the model's network, the row linnet its trees. By default the second half of each trace is used,
-    which `linnet fit` did not train on. For a trace that was not used for training at all, give --test-share 1. For a
-    model that was fitted with --slow-us, give the same here.
+    which `linnet fit` did not train on, unless it had a --train-share above 0.5. The model file does not say: then give
+    --test-share 1 minus that share. For a trace that was not used for training at all, give --test-share 1. For a model
+    that was fitted with --slow-us, give the same here.
 
     Example: [bold]linnet evaluate -m nvme0.linnet -t nvme0.csv[/]
     """
