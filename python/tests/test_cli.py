@@ -393,9 +393,10 @@ def make(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["trace"], ["compare"], ["whatif"], ["fit"], ["evaluate"], ["label"], ["demo"]]
+    "command",
+    [[], ["trace"], ["trace", "formats"], ["compare"], ["whatif"], ["fit"], ["evaluate"], ["label"], ["demo"]],
 )
 def test_help_shows_an_example(linnet, command: list[str]) -> None:
     result = linnet(*command, "--help")
     assert result.returncode == 0
-    assert "linnet" in result.stdout
+    assert "linnet" in result.stdout and "<bool>" not in result.stdout

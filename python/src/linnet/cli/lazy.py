@@ -56,6 +56,10 @@ class Checked(TyperCommand):
     what is written.
     """
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options and arguments; flags without a type, which help would show."""
+        return _plain_flags(super().get_params(ctx))
+
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Look at the words as they were given, then parse them."""
         if not ctx.resilient_parsing:
@@ -96,6 +100,14 @@ def _refuse_inputs(ctx: Any, files: list[tuple[Any, str]]) -> None:
             if other is not output and not made_from and _same(word, name, _role(other) in writes):
                 text = f"{word} is the file of {other.opts[0]} too, which would be lost; write another"
                 raise typer.BadParameter(text, ctx, output)
+
+
+def _plain_flags(parameters: list[Any]) -> list[Any]:
+    """The same parameters; flags take no value, so none has ``<bool>`` in help."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return parameters
 
 
 def _role(option: Any) -> Any:
@@ -143,7 +155,7 @@ class Commands(TyperGroup):
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The options of the group, which are all flags: those of Typer, too, get a default that is one."""
-        found = super().get_params(ctx)
+        found = _plain_flags(super().get_params(ctx))
         for option in found:
             # Typer reads a missing value by pydantic, whose import is half of what a short command costs.
             if option.default is None:

@@ -82,7 +82,10 @@ def stat(file: File, format: Format = None, lenient: Lenient = False, json: AsJs
 
 
 def formats(json: AsJson = False) -> None:
-    """List the formats that can be read, for --format."""
+    """List the formats that can be read, for --format.
+
+    Example: [bold]linnet trace formats[/]
+    """
     known = _native.trace_formats()
     if json:
         print_json([{"format": name, "about": about} for name, about in known])
