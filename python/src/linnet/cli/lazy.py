@@ -98,7 +98,8 @@ def _refuse_inputs(ctx: Any, files: list[tuple[Any, str]]) -> None:
         for other, name in files:
             made_from = role is trace_destination and other.name == "file"
             if other is not output and not made_from and _same(word, name, _role(other) in writes):
-                text = f"{word} is the file of {other.opts[0]} too, which would be lost; write another"
+                kind = "output" if _role(other) in writes else "input"
+                text = f"{word} is also the {kind} {other.opts[0]}, which would be lost; write another"
                 raise typer.BadParameter(text, ctx, output)
 
 
