@@ -2,6 +2,7 @@
 """Names from outside are shown as they are: nothing in them is markup, and nothing controls the terminal."""
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,17 @@ def test_usage_errors_keep_their_own_markup(linnet) -> None:
     done = linnet("trace", "stat", "--format", "[red]")
     assert done.returncode == 2
     assert "[blue]" not in done.stderr and "linnet trace stat -h" in done.stderr
+
+
+def test_json_has_no_half_of_a_pair(linnet, tmp_path: Path) -> None:
+    """Bytes that are not UTF-8 are the same in what Python names and in what the engine does."""
+    source = tmp_path / "a\udcff\u00e9\U0001f480.csv"
+    write_trace(device_trace(reads=1000), tmp_path / "made.csv")
+    (tmp_path / "made.csv").rename(source)
+    converted = linnet("trace", "convert", source, "-o", tmp_path / "b\udcff.csv", "--json").stdout
+    labelled = linnet("label", "-t", source, "--json").stdout
+    assert converted.isascii() and json.loads(converted)["out"].endswith("/b\ufffd.csv")
+    assert labelled.isascii() and json.loads(labelled)["rows"][0]["trace"] == "a\ufffd\u00e9\U0001f480.csv"
 
 
 def test_a_bar_shows_a_name() -> None:

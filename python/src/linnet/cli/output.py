@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 # Controls of a terminal, other than line ends and tabs; characters that reorder text; bytes of a name that is no UTF-8.
 _UNSAFE = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069\\ud800-\\udfff]")
 
+_NO_ASCII = re.compile("[^\\x00-\\x7f]+")
+_SURROGATE = re.compile("[\\ud800-\\udfff]")
+
 
 def plain(text: str) -> str:
     """Text from outside without what a terminal would obey: ``\\x1b`` for an escape."""
@@ -68,8 +71,12 @@ def warn(message: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, with keys in the order given."""
-    print(json.dumps(value, indent=2, allow_nan=False), file=console.file)
+    """Print a value as JSON in ASCII, with keys in the order given.
+
+    Bytes of a name that are not UTF-8 are U+FFFD, as the engine has them: Python's own stand-ins are no valid JSON.
+    """
+    text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False)
+    print(_NO_ASCII.sub(lambda found: json.dumps(_SURROGATE.sub("\ufffd", found[0]))[1:-1], text), file=console.file)
 
 
 def destination(path: Path | None) -> Path | None:
