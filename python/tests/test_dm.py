@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from linnet import Trace, TraceError
 from linnet.cli import app, dm_plan
 from linnet.dm import DmError, guard, record, status
+from linnet.dm.host import Host
 from linnet.dm.plan import Run
 from linnet.dm.table import POLICIES, Table, parse
 from typer.testing import CliRunner
@@ -193,6 +194,23 @@ def test_printed_commands_are_inert_but_for_our_own_substitution() -> None:
     assert pasted(Run([*printf, *(f"{word} {ours} {word}" for word in hostile)], ours)) == [
         f"{word} 42 {word}" for word in hostile
     ]
+
+
+def test_a_kernel_without_device_mapper_is_told_what_to_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = (
+        "/dev/mapper/control: open failed: {}\nFailure to communicate with kernel device-mapper driver.\n"
+        "Incompatible libdevmapper 1.02.185 (2022-05-18) and kernel driver (unknown version).\nCommand failed.\n"
+    )
+    host = Host()
+    monkeypatch.setattr(host, "need", lambda words: None)
+    for why, told in (
+        ("No such device", "^the kernel has no device-mapper: modprobe dm-mod$"),
+        ("Permission", "^dmsetup"),
+    ):
+        done = subprocess.CompletedProcess(["dmsetup"], 1, "", said.format(why))
+        monkeypatch.setattr(host, "_call", lambda words, done=done: done)
+        with pytest.raises(DmError, match=told):
+            host.run(["dmsetup", "status", "vol"])
 
 
 def test_a_name_that_a_shell_would_run_is_refused(host: FakeHost) -> None:

@@ -219,6 +219,9 @@ class Host:
         done = self._call(words)
         if done.returncode:
             said = " ".join(done.stderr.split()) or f"status {done.returncode}"
+            # dmsetup says this in five lines; without permission it says another word.
+            if "/dev/mapper/control: open failed: No such" in said:
+                raise DmError("the kernel has no device-mapper: modprobe dm-mod")
             raise DmError(f"{shlex.join(words)}: {said}{self._kernel_said(words)}")
         return done.stdout
 
