@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from linnet.place import judge as judging
+from linnet.place.models.forest import Forest, WeightedMean
 from linnet.place.models.interpolation import Interpolation
 from linnet.place.observations import Observations, observe
 from linnet.place.scores import LEVELS, Answers, least_covered, score
 from linnet.place.splits import held_out
+from linnet.place.tables import NEEDED
 from place_tables import read_p99_us, write_iocost, write_ssdiq
 
 P99 = 1
@@ -76,6 +78,23 @@ def test_who_knows_nothing_of_a_new_drive_has_no_row(drives: Observations) -> No
     assert judging.absent(rows, models) == [{"source": "ssdiq", "split": "unseen-drive", "model": "interpolation"}]
     with pytest.raises(ValueError, match="unseen-drive: interpolation needs measurements of what is tried"):
         judging.judge({"ssdiq": few}, None, ["unseen-drive"], ["interpolation"], 1, 0, lambda done: None)
+
+
+@pytest.mark.parametrize("model", [Forest, WeightedMean])
+def test_neighbours_of_large_blocks_are_other_neighbours(
+    drives: Observations, tmp_path: Path, model: type[Forest]
+) -> None:
+    write_ssdiq(tmp_path, noise=0.0)
+    path = tmp_path / "ssdiq-threads-1.csv"
+    tenant, size = (NEEDED["ssdiq-threads"].index(name) for name in ("tenant", "bs_bytes"))
+    head, *lines = [line.split(",") for line in path.read_text().splitlines()]
+    for line in lines:
+        line[size] = "65536" if line[tenant] != "0" else "4096"
+    path.write_text("\n".join(",".join(line) for line in [head, *lines]) + "\n")
+    small, large = (model().features(rows) for rows in (drives, observe(tmp_path)["ssdiq"]))
+    changed = np.flatnonzero((small != large).any(axis=0))
+    assert len(changed)
+    np.testing.assert_allclose(large[:, changed], 16 * small[:, changed], err_msg="bandwidths of the others")
 
 
 def test_held_out_loads_are_the_same_for_every_number_of_probes(drives: Observations) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from linnet.extras import require
-from linnet.place.observations import Floats, Observations
+from linnet.place.observations import PAGE, Floats, Observations
 from linnet.place.tables import COST_MODEL, SHEET
 
 TREES = 100
@@ -65,16 +65,20 @@ def _columns(*columns: Floats) -> Floats:
     return np.nan_to_num(np.column_stack(columns), nan=UNKNOWN, posinf=UNKNOWN)
 
 
+def _others(known: dict[str, Floats], op: str) -> tuple[Floats, Floats]:
+    """Operations and bytes per second that the others offer, each I/O with the pages of 4 KiB that it touches."""
+    own = known[f"own_{op}_iops"]
+    own_pages = own * np.ceil(known["size_bytes"] / PAGE)
+    return known[f"all_{op}_iops"] - own, (known[f"all_{op}_pages"] - own_pages) * PAGE
+
+
 def graybox_features(rows: Observations) -> Floats:
     """Sums over the others."""
     known = rows.inputs
     if rows.source == "ssdiq":
-        reads, writes = (
-            known["all_read_iops"] - known["own_read_iops"],
-            known["all_write_iops"] - known["own_write_iops"],
-        )
+        (reads, read_bytes), (writes, write_bytes) = (_others(known, op) for op in ("read", "write"))
         own = (known["own_read_iops"], known["own_write_iops"], known["own_depth"], known["size_bytes"])
-        others = (reads, writes, reads * known["size_bytes"], writes * known["size_bytes"])
+        others = (reads, writes, read_bytes, write_bytes)
         return _columns(*own, *others, known["depth"] - known["own_depth"], *(known[name] for name in SHEET))
     if rows.source == "icpe":
         kib = np.where(known["neighbours"] > 0, known["kib"], 0.0)
@@ -90,10 +94,10 @@ def weighted_mean_features(rows: Observations) -> Floats:
     known = rows.inputs
     if rows.source == "ssdiq":
         count = np.maximum(known["tenants"] - 1, 1)
-        reads = (known["all_read_iops"] - known["own_read_iops"]) / count
-        writes = (known["all_write_iops"] - known["own_write_iops"]) / count
+        (reads, read_bytes), (writes, write_bytes) = (_others(known, op) for op in ("read", "write"))
+        rate, bandwidth = reads / count + writes / count, read_bytes / count + write_bytes / count
         own = (known["own_read_iops"], known["own_write_iops"], known["own_depth"], known["size_bytes"])
-        others = (reads + writes, writes / np.maximum(reads + writes, 1), (reads + writes) * known["size_bytes"])
+        others = (rate, writes / count / np.maximum(rate, 1), bandwidth)
         return _columns(*own, *others, (known["depth"] - known["own_depth"]) / count, *(known[name] for name in SHEET))
     if rows.source == "icpe":
         count = np.maximum(known["neighbours"], 1)
