@@ -249,6 +249,7 @@ def test_runs_of_a_setting_are_joined_by_lines(mixes: Observations) -> None:
     model = ClosedLoop()
     model.fit(mixes.take(~strange))
     setting = mixes.take(mixes.labels["setting"] == "64K|none")
+    setting = setting.take(np.argsort(setting.inputs["neighbours"]))
     count = setting.inputs["neighbours"]
     probes = setting.take(np.isin(count, (4, 32)))
     calibrated = model.calibrated(probes)

@@ -97,6 +97,22 @@ def test_neighbours_of_large_blocks_are_other_neighbours(
     np.testing.assert_allclose(large[:, changed], 16 * small[:, changed], err_msg="bandwidths of the others")
 
 
+def test_every_cell_has_its_share_of_the_rows_that_size_intervals(
+    drives: Observations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "ROWS_FOR_INTERVALS", 110)
+    few = judging._thinned(drives)
+    _, counts = np.unique(few.labels["cell"].astype(str), return_counts=True)
+    assert len(counts) == len(set(drives.labels["cell"])) and set(counts) == {2}, "two of six minutes"
+    kept = judging._thinned(drives.take(np.arange(len(drives)) > 0))
+    others = few.labels["cell"] != drives.labels["cell"][0]
+    np.testing.assert_array_equal(
+        kept.inputs["minute_s"][kept.labels["cell"] != drives.labels["cell"][0]],
+        few.inputs["minute_s"][others],
+        err_msg="a row that one cell lacks changes no other cell's",
+    )
+
+
 def test_held_out_loads_are_the_same_for_every_number_of_probes(drives: Observations) -> None:
     phases = [held_out(drives.take(drives.labels["drive"] == "b0"), 3, phase) for phase in range(3)]
     assert (sum(phase.astype(int) for phase in phases) == 1).all()

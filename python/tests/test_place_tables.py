@@ -240,6 +240,23 @@ def test_rows_that_are_left_out_are_counted_by_reason(tmp_path: Path) -> None:
         assert (len(runs), runs.dropped) == (3, {why: 1})
 
 
+@pytest.mark.parametrize(("source", "stem"), [("ssdiq", "ssdiq-threads"), ("icpe", "icpe-tenants")])
+def test_the_order_of_rows_and_parts_does_not_matter(tmp_path: Path, source: str, stem: str) -> None:
+    WRITERS_OF[source](tmp_path)
+    whole = observe(tmp_path)[source]
+    (path,) = tmp_path.glob(f"{stem}*.csv")
+    head, *lines = path.read_text().splitlines()
+    np.random.default_rng(3).shuffle(lines)
+    path.unlink()
+    for part, rows in ((1, lines[: len(lines) // 3]), (2, lines[len(lines) // 3 :])):
+        (tmp_path / f"{stem}-{part}.csv").write_text("\n".join([head, *rows]) + "\n")
+    found = observe(tmp_path)[source]
+    np.testing.assert_array_equal(found.outcomes, whole.outcomes)
+    for one, other in ((found.inputs, whole.inputs), (found.labels, whole.labels), (found.achieved, whole.achieved)):
+        for name, values in other.items():
+            np.testing.assert_array_equal(one[name], values)
+
+
 def test_folders_whose_drives_are_called_alike_are_not_merged(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     write_ssdiq(one, ("a0", "b0"))

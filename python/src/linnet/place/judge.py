@@ -258,8 +258,10 @@ def _factors(name: str, inner: Sequence[Part], targets: int) -> Floats:
 
 
 def _thinned(rows: Observations) -> Observations:
+    """Every cell with as large a share of its rows: by their number, not by how cells happen to follow each other."""
     every = max(1, len(rows) // ROWS_FOR_INTERVALS)
-    return rows.take(np.arange(0, len(rows), every))
+    kept = np.concatenate([cell[::every] for cell in groups_of(rows.labels["cell"])])
+    return rows.take(np.sort(kept))
 
 
 def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence[Answers]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linnet.place.tables import COST_MODEL, SHEET, Columns, read_tables
+from linnet.place.tables import COST_MODEL, KEYS, SHEET, TEXT, Columns, read_tables
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -131,7 +131,7 @@ def observe(folder: Path, threads: Sequence[str] | None = None) -> dict[str, Obs
     ``threads`` names other targets for the minutes of tenants, as ``read_latency_p99_us``; by default those that
     published base rates use.
     """
-    tables = read_tables(folder)
+    tables = {stem: _in_order(table, KEYS[stem]) for stem, table in read_tables(folder).items()}
     found: dict[str, Observations] = {}
     if "ssdiq-threads" in tables:
         if "ssdiq-drives" not in tables:
@@ -146,6 +146,12 @@ def observe(folder: Path, threads: Sequence[str] | None = None) -> dict[str, Obs
     for rows in found.values():
         same_drives([(str(folder), rows)])
     return found
+
+
+def _in_order(table: Columns, key: Sequence[str]) -> Columns:
+    """The same rows by drive, run, tenant and minute: forests draw rows by their place, and sums round by it."""
+    order = np.lexsort([table[name].astype(str) if name in TEXT else table[name] for name in reversed(key)])
+    return {name: column[order] for name, column in table.items()}
 
 
 SSDIQ_TARGETS = ("read_latency_p50_us", "read_latency_p99_us", "read_latency_p99_9_us", "write_latency_p99_us")
