@@ -240,7 +240,8 @@ def test_latency_grows_no_faster_than_the_neighbours(mixes: Observations) -> Non
 @pytest.mark.slow
 def test_two_runs_place_an_unseen_mix(mixes: Observations) -> None:
     before, after = (judged(mixes, "unseen-mix", "linnet", points) for points in (0, 2))
-    assert after["r2"] > 0.8 > before["r2"]
+    # Lines through two runs miss the knee of the law, at four neighbours.
+    assert after["r2"] > 0.75 and before["r2"] < 0.2
 
 
 def test_runs_of_a_setting_are_joined_by_lines(mixes: Observations) -> None:

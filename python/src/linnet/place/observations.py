@@ -25,9 +25,9 @@ class Observations:
     """Rows of one source. All arrays are equally long, n.
 
     ``inputs`` are numbers known before placement: offered loads and data sheets. ``labels`` are names: of cell, drive,
-    model and what else rows can be split or grouped by; ``model_load`` is a load, on any drive of a model. ``achieved``
-    are outcomes that are no target: a model may learn from those of its training rows, and must not see those of the
-    rows that it is tried on.
+    model and what else rows can be split or grouped by; ``model_load`` is a load, on any drive of a model or in any
+    mix. ``achieved`` are outcomes that are no target: a model may learn from those of its training rows, and must not
+    see those of the rows that it is tried on.
     """
 
     source: str
@@ -316,6 +316,10 @@ def icpe(folder: Path, tenants: Columns) -> Observations:
             "mix": mix,
             "scheduler": scheduler,
             "setting": np.array([f"{m}|{s}" for m, s in zip(mix, scheduler, strict=True)], dtype=object),
+            "model_load": np.array(
+                [f"{m}|{s}|{n:.0f}" if n else f"alone|{s}" for m, s, n in zip(mix, scheduler, expected, strict=True)],
+                dtype=object,
+            ),
         },
         {"others_iops": rate},
     )

@@ -2,7 +2,8 @@
 """How observations are divided into training rows and rows to be tried.
 
 Drives of one model answer for each other. So there are two questions about a load: ``unseen-load`` leaves it out of one
-drive, and a twin may show it; ``unseen-model-load`` leaves it out of all drives of the model.
+drive, and a twin may show it; ``unseen-model-load`` leaves it out of all drives of the model. Mixes of one host share
+the runs of a tenant alone: these are one load under each scheduler, and of no mix.
 """
 
 from __future__ import annotations
@@ -79,14 +80,20 @@ def _folds(split: str, rows: Observations, seed: int) -> Iterator[Fold]:
 
 def _label(split: str, rows: Observations) -> str:
     """Label of the groups that a split keeps together."""
-    label = {**LOADS, "unseen-drive": "model", "unseen-mix": "mix"}[split]
-    # Where drives were measured together, none has a twin.
-    return label if label != "model_load" or label in rows.labels else "cell"
+    # The tenant alone under a scheduler is one load, whichever mix it was recorded for.
+    if split in LOADS and rows.source == "icpe":
+        return "model_load"
+    return {**LOADS, "unseen-drive": "model", "unseen-mix": "mix"}[split]
+
+
+def _of_group(split: str, rows: Observations) -> NDArray[np.bool_]:
+    """Rows that a split's groups have; a run without neighbours is of no mix, whatever it is called, so it trains."""
+    return rows.inputs["neighbours"] > 0 if split == "unseen-mix" else np.ones(len(rows), bool)
 
 
 def _by_group(split: str, rows: Observations, count: int | None, seed: int) -> Iterator[Fold]:
-    label = _label(split, rows)
-    names = np.array(sorted(set(rows.labels[label])), dtype=object)
+    label, of_group = _label(split, rows), _of_group(split, rows)
+    names = np.array(sorted(set(rows.labels[label][of_group])), dtype=object)
     if len(names) < 2:
         what = {"model": "drive model", "mix": "mix"}.get(label, "load")
         raise ValueError(
@@ -95,7 +102,7 @@ def _by_group(split: str, rows: Observations, count: int | None, seed: int) -> I
         )
     np.random.default_rng(seed).shuffle(names)
     for part in np.array_split(names, min(count or len(names), len(names))):
-        tried = np.isin(rows.labels[label], list(part))
+        tried = of_group & np.isin(rows.labels[label], list(part))
         yield Fold(rows.take(~tried), rows.take(tried))
 
 
@@ -111,7 +118,7 @@ def inner_folds(split: str, train: Observations, seed: int) -> list[Fold]:
     if split == "random":
         order = np.random.default_rng(seed).permutation(len(train))
         return [Fold(train.take(np.setdiff1d(order, part)), train.take(part)) for part in np.array_split(order, FOLDS)]
-    if len(set(train.labels[_label(split, train)])) < 2:
+    if len(set(train.labels[_label(split, train)][_of_group(split, train)])) < 2:
         return []
     return list(_by_group(split, train, FOLDS, seed))
 
@@ -121,7 +128,8 @@ def against(split: str, train: Observations, tried: Observations, seed: int) -> 
 
     Training rows that would answer the question in advance are left out: of the same cell or load of a drive model, of
     the same drive model or mix, or of more neighbours. Loads of drives that the training data lack are tried fold by
-    fold, with the drives' other loads; many neighbours of a mix and scheduler that they lack, with its runs of few.
+    fold, with the drives' other loads; many neighbours of a mix and scheduler that they lack, with its runs of few; a
+    mix, with its runs without neighbours.
     """
     if shuffles(split):
         label = "cell" if split == "random" else _label(split, tried)
@@ -139,9 +147,13 @@ def against(split: str, train: Observations, tried: Observations, seed: int) -> 
         many = tried.inputs["neighbours"] > FEW
         own = ~many & ~np.isin(tried.labels["setting"], list(set(train.labels["setting"])))
         return [Fold(train.take(train.inputs["neighbours"] <= FEW).joined(tried.take(own)), tried.take(many))]
-    label = _label(split, tried)
-    train = train.take(~np.isin(train.labels[label], list(set(tried.labels[label]))))
-    return [Fold(train, tried)]
+    label, of_group = _label(split, tried), _of_group(split, tried)
+    told = _of_group(split, train) & np.isin(train.labels[label], list(set(tried.labels[label])))
+    train = train.take(~told)
+    if not of_group.all():
+        own = ~of_group & ~np.isin(tried.labels["run"], list(set(train.labels["run"])))
+        train = train.joined(tried.take(own))
+    return [Fold(train, tried.take(of_group))]
 
 
 def parts(split: str, tried: Observations) -> list[Observations]:
