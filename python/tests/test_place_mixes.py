@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Tables of tenants without rates: which rows are tried as a mix, and what neighbours of several kinds are."""
 
+import csv
+from collections.abc import Callable
+from pathlib import Path
+
 import numpy as np
 import pytest
 from linnet.place import judge as judging
-from linnet.place.observations import Observations
+from linnet.place.observations import Observations, observe
 from linnet.place.splits import against, folds, inner_folds
+from linnet.place.tables import NEEDED
+from place_tables import write_csv, write_icpe
 
 
 def alone(rows: Observations) -> np.ndarray:
@@ -45,3 +51,37 @@ def test_the_tenant_alone_is_one_load_of_all_mixes(mixes: Observations) -> None:
             assert not sides[0] & sides[1]
     (fold,) = against("unseen-load", mixes, mixes.take(mixes.labels["run"] == "4K/none/0"), 42)
     assert set(fold.train.labels["scheduler"][alone(fold.train)]) == {"kyber"}
+
+
+def test_neighbours_of_several_kinds_are_summed_for_each_run(tmp_path: Path) -> None:
+    """One mix by name, with one reader of 4 KiB and as many writers of 64 KiB as there are other neighbours."""
+    write_icpe(tmp_path)
+    rewrite(tmp_path / "icpe-tenants.csv", lambda row: row["tenant"] != "0" and row["mix"] == "4K", one_reader)
+    rows = observe(tmp_path)["icpe"]
+    for count in (1, 2, 4):
+        (at,) = np.flatnonzero(rows.labels["run"] == f"4K/none/{count}")
+        assert rows.inputs["kib"][at] == pytest.approx((4 + 64 * (count - 1)) / count)
+        assert rows.inputs["writes"][at] == pytest.approx((count - 1) / count)
+        assert rows.achieved["others_kib"][at] == pytest.approx(1e5 * (4 + 64 * (count - 1)))
+
+
+def test_a_tenant_whose_writes_were_measured_is_refused(tmp_path: Path) -> None:
+    """Its latency was reported, and learned, as that of reads."""
+    write_icpe(tmp_path)
+    writing = {"op": "write"}
+    rewrite(tmp_path / "icpe-tenants.csv", lambda row: row["run"] == "4K/none/2", lambda row: writing)
+    with pytest.raises(ValueError, match="run 4K/none/2: op of tenant 0 is write"):
+        observe(tmp_path)
+
+
+def one_reader(row: dict[str, str]) -> dict[str, str]:
+    return {"op": "read", "bs_kib": "4"} if row["tenant"] == "1" else {"op": "write", "bs_kib": "64"}
+
+
+def rewrite(
+    path: Path, which: Callable[[dict[str, str]], bool], fields: Callable[[dict[str, str]], dict[str, str]]
+) -> None:
+    """Other fields in some rows of a table."""
+    with path.open() as file:
+        rows = [row | fields(row) if which(row) else row for row in csv.DictReader(file)]
+    write_csv(path, rows, NEEDED["icpe-tenants"])

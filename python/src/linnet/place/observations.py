@@ -273,10 +273,19 @@ def icpe(folder: Path, tenants: Columns) -> Observations:
     first = np.flatnonzero(tenants["tenant"] == 0)
     if not len(first):
         raise ValueError(f"{folder}: icpe-tenants has no rows of tenant 0, the one whose latency is learned")
+    wrong = first[tenants["op"][first] != "read"]
+    if len(wrong):
+        raise ValueError(
+            f"{folder}: run {tenants['run'][wrong[0]]}: op of tenant 0 is {tenants['op'][wrong[0]]}, and the latency "
+            "that is learned from icpe-tenants is that of reads; leave the run out"
+        )
     _, run = np.unique(tenants["run"].astype(str), return_inverse=True)
     others = tenants["tenant"] > 0
-    rate = np.asarray(np.bincount(run, np.where(others, tenants["iops"], 0.0))[run[first]], np.float64)
-    depth = np.asarray(np.bincount(run, np.where(others, tenants["iodepth"], 0.0))[run[first]], np.float64)
+
+    def total(values: Labels) -> Floats:
+        return np.asarray(np.bincount(run, np.where(others, values, 0.0))[run[first]], np.float64)
+
+    depth = total(tenants["iodepth"])
     counted = np.bincount(run, others)[run[first]]
     expected = tenants["neighbours"][first]
     wrong = np.flatnonzero(counted != expected)
@@ -285,12 +294,10 @@ def icpe(folder: Path, tenants: Columns) -> Observations:
         raise ValueError(
             f"{folder}: run {name}: neighbours is {expected[wrong[0]]:.0f}, but {counted[wrong[0]]:.0f} have rows"
         )
-    # A run without neighbours has the mix that it belongs to, and none of its load.
-    by_mix = {
-        name: (tenants["bs_kib"][i], tenants["op"][i] == "write")
-        for i, name in zip(np.flatnonzero(others), tenants["mix"][others], strict=True)
-    }
-    alone = (math.nan, False)
+    # Of all I/Os that neighbours have outstanding; a run without neighbours has none.
+    each = np.where(depth > 0, depth, math.nan)
+    kib = total(tenants["iodepth"] * tenants["bs_kib"]) / each
+    writes = np.nan_to_num(total(tenants["iodepth"] * (tenants["op"] == "write")) / each)
     mix = tenants["mix"][first]
     scheduler = tenants["scheduler"][first]
     values = np.stack([tenants[f"clat_{name}_us"][first] for name in ("p50", "p99", "p99_9")], 1)
@@ -304,8 +311,8 @@ def icpe(folder: Path, tenants: Columns) -> Observations:
             "depth": depth,
             "own_depth": tenants["iodepth"][first],
             "own_kib": tenants["bs_kib"][first],
-            "kib": np.array([by_mix.get(name, alone)[0] for name in mix]),
-            "writes": np.array([float(by_mix.get(name, alone)[1]) for name in mix]),
+            "kib": kib,
+            "writes": writes,
             "devices": tenants["n_devices"][first],
         },
         {
@@ -321,7 +328,7 @@ def icpe(folder: Path, tenants: Columns) -> Observations:
                 dtype=object,
             ),
         },
-        {"others_iops": rate},
+        {"others_iops": total(tenants["iops"]), "others_kib": total(tenants["iops"] * tenants["bs_kib"])},
     )
 
 

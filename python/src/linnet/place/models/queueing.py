@@ -30,7 +30,7 @@ class Queueing:
     def fit(self, train: Observations) -> None:
         """Learn constant and multiple from all rows."""
         if train.source == "icpe":
-            self._bandwidth = float(np.max(train.achieved["others_iops"] * np.nan_to_num(train.inputs["kib"])) or 1.0)
+            self._bandwidth = float(np.max(train.achieved["others_kib"]) or 1.0)
         wait = self._wait(train)
         self._terms = [_line(wait, train.outcomes[:, target]) for target in range(len(train.targets))]
 
