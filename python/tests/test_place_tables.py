@@ -221,12 +221,13 @@ def test_rows_that_are_left_out_are_counted_by_reason(tmp_path: Path) -> None:
     write_ssdiq(tmp_path)
     path = tmp_path / "ssdiq-threads-1.csv"
     whole = len(observe(tmp_path)["ssdiq"])
-    change(path, 1, read_p50_us="", read_p99_us="")
+    change(path, 1, read_p50_us="", read_p99_us="", read_p99_9_us="", write_p99_us="")
     change(path, 8, read_p99_us="")
     rows = observe(tmp_path)["ssdiq"]
-    assert len(rows) == whole - 2
-    assert rows.dropped == {"read_p50_us is empty": 1, "read_p99_us is empty": 1}
-    assert rows.joined(rows).dropped["read_p99_us is empty"] == 2
+    assert len(rows) == whole - 1
+    assert rows.dropped == {"all latencies are empty": 1}
+    assert rows.joined(rows).dropped["all latencies are empty"] == 2
+    assert np.isnan(rows.outcomes).sum() == 1, "a row that lacks some has the others"
 
     for number, (fields, why) in enumerate(
         [

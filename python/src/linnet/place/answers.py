@@ -55,7 +55,11 @@ def answers(own: Floats, mean: Floats, width: Floats, transfer_us: Floats) -> Fl
     depth = own[:, moments.COLUMN["depth"]]
     bound = np.where(depth > 0, np.maximum(depth, 1.0), OUTSTANDING)[:, None]
     means = [TARGETS.index(f"{op}_latency_mean_us") for op in OPS]
-    outstanding = sum(rate[op][:, None] * bounds[:, t] / 1e6 for op, t in zip(OPS, means, strict=True))
+    outstanding = sum(
+        # Nothing may be known of an operation that a tenant lacks.
+        np.where(rate[op][:, None] > 0, rate[op][:, None] * bounds[:, t] / 1e6, 0.0)
+        for op, t in zip(OPS, means, strict=True)
+    )
     share = np.minimum(1.0, bound / np.maximum(outstanding, 1e-300))
     out = np.full((len(own), len(TARGETS) + len(BANDWIDTHS), 3), math.nan)
     for index, op in enumerate(OPS):

@@ -69,7 +69,7 @@ class Curve:
         return mean, spread
 
     def _fill(self, wanted: NDArray[np.intp]) -> None:
-        lacking = wanted[np.isnan(self._mean[wanted, -1])]
+        lacking = wanted[np.isnan(self._spread[wanted, -1])]
         if not len(lacking):
             return
         blocks = np.unique(lacking // BLOCK)[:, None] * BLOCK + np.arange(BLOCK)

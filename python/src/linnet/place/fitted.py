@@ -216,6 +216,10 @@ class PlacementModel:
             )
         least, largest = self.own_pages or (1.0, math.inf)
         pages = pages_of(moments.rows(tenants))
+        for column, op in enumerate(OPS):
+            known = self.latency.known.outcomes[:, [name.startswith(op) for name in TARGETS]]
+            if (pages[:, column] > 0).any() and not np.isfinite(known).any():
+                return f"no latency of {op}s was measured"
         for index, column in zip(*np.nonzero((pages > 0) & ((pages < least) | (pages > largest))), strict=True):
             measured = f"{least:,.0f}" if least == largest else f"{least:,.0f} to {largest:,.0f}"
             return (
@@ -270,7 +274,7 @@ def assembled(
             points,
             known.outcomes[:, t],
             latency.noise,
-        )
+        ).given(points, known.outcomes[:, t], latency.noise)
         for t, target in enumerate(targets)
     ]
     known_factor, new_factor = (

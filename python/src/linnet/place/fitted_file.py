@@ -24,6 +24,8 @@ COLUMNS = ("all_read_pages", "all_write_pages", "achieved_write_pages", *FIGURES
 """Columns of the file before the outcomes: loads and rates in pages of 4 KiB per second."""
 NO_FIGURE = -1.0
 """Stands in the file for a figure that a data sheet lacks."""
+NO_OUTCOME = -1e3
+"""Stands in the file for the logarithm of a latency that was not measured; earlier readers refuse it."""
 READ_SHARE = "read_share"
 OWN_PAGES = "own_pages"
 MOST_FACTOR = 1e6
@@ -40,7 +42,7 @@ def to_bytes(model: PlacementModel) -> bytes:
         np.array([float(index[str(name)]) for name in known.labels["drive"]]),
         *(np.nan_to_num(inputs[name], nan=NO_FIGURE) for name in COLUMNS if name not in FIGURES),
         *(np.where(inputs[name] > 0, np.nan_to_num(inputs[name]), NO_FIGURE) for name in FIGURES),
-        *known.outcomes.T,
+        *np.nan_to_num(known.outcomes.T, nan=NO_OUTCOME),
     ]
     head: dict[str, Any] = {
         "form": "open-loop-1",
@@ -50,7 +52,7 @@ def to_bytes(model: PlacementModel) -> bytes:
         "targets": [
             {
                 "name": target,
-                "centre": process.centre,
+                "centre": float(np.nan_to_num(process.centre)),
                 "roughness": process.roughness,
                 "hyperparameters": [float(value) for value in process.theta],
                 "known_factor": float(model.known_factor[t]),
@@ -108,7 +110,9 @@ def _known(drives: Sequence[dict[str, Any]], columns: Floats) -> Observations:
     if not np.isin(columns[0], np.arange(len(names))).all():
         raise ValueError("a row names a drive that the head lacks")
     index = columns[0].astype(int)
-    if np.any(columns[1:4] < 0) or np.any(np.abs(columns[1 + len(COLUMNS) :]) > MOST_LOG):
+    outcomes = columns[1 + len(COLUMNS) :].T.copy()
+    outcomes[outcomes == NO_OUTCOME] = math.nan
+    if np.any(columns[1:4] < 0) or np.any(np.abs(outcomes) > MOST_LOG):
         raise ValueError("a load is negative, or an outcome is out of range")
     values = dict(zip(COLUMNS, columns[1:], strict=False))
     for name in FIGURES:
@@ -119,7 +123,7 @@ def _known(drives: Sequence[dict[str, Any]], columns: Floats) -> Observations:
     return Observations(
         "ssdiq",
         TARGETS,
-        columns[1 + len(COLUMNS) :].T.copy(),
+        outcomes,
         {name: values[name] for name in COLUMNS if name != "achieved_write_pages"},
         {
             "drive": np.array([names[i][0] for i in index], dtype=object),

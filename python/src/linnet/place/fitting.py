@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -17,12 +18,14 @@ import numpy as np
 
 from linnet.place.answers import TARGETS
 from linnet.place.cache import Cache
+from linnet.place.confidence import BETWEEN
 from linnet.place.fitted import PlacementModel, assembled, own_pages, read_share
 from linnet.place.fitted_file import from_bytes, to_bytes
+from linnet.place.gaussian import ROUGHNESS
 from linnet.place.judge import Question, interval_factors
 from linnet.place.label import key_of
 from linnet.place.models.model import by_cell
-from linnet.place.models.open_loop import OpenLoop
+from linnet.place.models.open_loop import KERNEL, OpenLoop
 from linnet.place.observations import Observations
 from linnet.place.workers import Workers
 from linnet.threads import Threads
@@ -35,13 +38,13 @@ def fit_model(
     workers: Workers | None = None,
     cache: Cache | None = None,
 ) -> PlacementModel:
-    """Fit to minutes of tenants that have all of TARGETS. ``progress`` is told the targets that are done.
+    """Fit to minutes of tenants that have some of TARGETS. ``progress`` is told the targets that are done.
 
     ``workers`` fit the targets, by default one after the other; a target in ``cache``, of the same rows, seed and
     engine, is not fitted again. Raises ValueError for data of one cell, or none.
     """
     if not len(rows):
-        raise ValueError("no row of the data has all the latencies that a model predicts, of reads and of writes")
+        raise ValueError("no row of the data has a latency that a model predicts, of reads or of writes")
     cache = cache or Cache(None)
     digest = _digest(rows)
     keys = [key_of("fit-5", digest, seed, target) for target in rows.targets]
@@ -73,6 +76,18 @@ def model_file(model: PlacementModel) -> bytes:
     return data
 
 
+UNTOLD = {
+    "centre": 0.0,
+    "roughness": ROUGHNESS[0],
+    "hyperparameters": [math.log(hyper.median) for hyper in KERNEL.hypers],
+    "known_factor": 1.0,
+    "new_factor": 1.0,
+    "known_parts": [0.0] * len(BETWEEN),
+    "new_parts": [0.0] * len(BETWEEN),
+}
+"""The process of a target that no row has, as writes of tenants that only read: its answers are NaN."""
+
+
 def fit_target(shared: tuple[Observations, int], target: int) -> dict[str, Any]:
     """The process of one target of the rows, and the factors of its intervals; see :class:`PlacementModel`."""
     from threadpoolctl import threadpool_limits
@@ -81,6 +96,8 @@ def fit_target(shared: tuple[Observations, int], target: int) -> dict[str, Any]:
     one = Observations(
         rows.source, (rows.targets[target],), rows.outcomes[:, [target]], rows.inputs, rows.labels, rows.achieved
     )
+    if not np.isfinite(one.outcomes).any():
+        return UNTOLD
     with threadpool_limits(1):
         model = OpenLoop()
         model.fit(one)

@@ -113,8 +113,14 @@ class Process:
     """(n,): standard deviation of each point's noise, in addition to the kernel's."""
 
     def given(self, points: Points, values: Floats, noise: Floats) -> Process:
-        """The same hyperparameters, conditioned on these points. ``noise`` is as in the class."""
-        return replace(self, points=dict(points), values=values, noise=noise)
+        """The same hyperparameters, conditioned on these points, those whose value is known.
+
+        ``noise`` is as in the class. Where no value is, means are NaN.
+        """
+        known = np.isfinite(values)
+        columns = {name: np.asarray(column)[known] for name, column in points.items()}
+        centre = self.centre if known.any() else math.nan
+        return replace(self, centre=centre, points=columns, values=values[known], noise=noise[known])
 
     def predict(self, points: Points) -> tuple[Floats, Floats]:
         """Mean and standard deviation at points, both (n,); the deviation includes the kernel's noise."""
@@ -143,10 +149,18 @@ def fit(
 ) -> Process:
     """The process whose hyperparameters, with the roughness, have the largest posterior density.
 
-    ``values`` is (n,). ``orders`` are the roughnesses that are tried. With ``start``, a process of similar points, its
+    ``values`` is (n,); points whose value is NaN do not count, and without any the hyperparameters are the usual ones.
+    ``orders`` are the roughnesses that are tried. With ``start``, a process of similar points, its
     roughness is kept and a few steps are made from its hyperparameters. Deterministic: of more than MOST points, evenly
     spaced ones in the order of :func:`by_content` decide the hyperparameters.
     """
+    known = np.isfinite(values)
+    if not known.any():
+        usual = np.log([hyper.median for hyper in kernel.hypers])
+        return Process(kernel, usual, orders[0], math.nan, dict(points), values, np.zeros(len(values))).given(
+            points, values, np.zeros(len(values))
+        )
+    points, values = {name: np.asarray(column)[known] for name, column in points.items()}, values[known]
     order = by_content(points, values)
     columns = {name: np.asarray(column)[order] for name, column in points.items()}
     values = values[order]

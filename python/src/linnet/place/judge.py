@@ -110,14 +110,15 @@ def judge(
 
 
 def absent(rows: Sequence[dict[str, Any]], models: Sequence[str]) -> list[dict[str, str]]:
-    """Source, split and model of where a model has no row and others do: it knew nothing of some of what was tried."""
-    found = {(row["source"], row["split"], row["model"]) for row in rows}
-    return [
-        {"source": source, "split": split, "model": name}
-        for source, split in dict.fromkeys((row["source"], row["split"]) for row in rows)
+    """Source, split and model of where a model lacks a row that others have: it knew nothing of some that was tried."""
+    found = {(row["source"], row["split"], row["target"], row["model"]) for row in rows}
+    lacking = dict.fromkeys(
+        (source, split, name)
+        for source, split, target in dict.fromkeys((row["source"], row["split"], row["target"]) for row in rows)
         for name in models
-        if (source, split, name) not in found
-    ]
+        if (source, split, target, name) not in found
+    )
+    return [{"source": source, "split": split, "model": name} for source, split, name in lacking]
 
 
 def work(
@@ -225,7 +226,9 @@ def interval_factors(question: Question, train: Observations, seed: int, start: 
     factors = _factors("linnet", inner, len(train.targets))
     if inner:
         step = [np.log1p(HALF_STEP_US / np.exp(part.rows.outcomes)) / part.ours.predict(part.rows)[1] for part in inner]
-        factors[-1] = np.maximum(factors[-1], np.median(np.concatenate(step), axis=0))
+        for target, one in enumerate(np.concatenate(step).T):
+            if np.isfinite(one).any():
+                factors[-1, target] = max(factors[-1, target], float(np.nanmedian(one)))
     return factors
 
 
@@ -244,17 +247,21 @@ def _fitted(name: str, part: Part, thinned: bool = False) -> Model:
 
 def _factors(name: str, inner: Sequence[Part], targets: int) -> Floats:
     """What the model's spread is multiplied by, [LEVELS, targets]; NaN without inner folds."""
-    scores, cells = [], 0
+    scores: list[list[Floats]] = [[] for _ in range(targets)]
+    cells = [0] * targets
     for part in inner:
         mean, spread = _fitted(name, part, thinned=True).predict(part.rows)
-        told = np.isfinite(mean).all(axis=1)
-        scores.append((np.abs(part.rows.outcomes - mean) / spread)[told])
-        cells += len(set(part.rows.labels["cell"][told]))
-    if not cells:
-        return np.full((len(LEVELS), targets), math.nan)
-    # Rows of a cell repeat each other: cells count as the sample of the finite-sample quantile.
-    shares = [min(1.0, math.ceil((cells + 1) * level) / cells) for level in LEVELS]
-    return np.asarray(np.quantile(np.concatenate(scores), shares, axis=0), float)
+        off = np.abs(part.rows.outcomes - mean) / spread
+        for target, told in enumerate(np.isfinite(off).T):
+            scores[target].append(off[told, target])
+            cells[target] += len(set(part.rows.labels["cell"][told]))
+    factors = np.full((len(LEVELS), targets), math.nan)
+    for target, count in enumerate(cells):
+        if count:
+            # Rows of a cell repeat each other: cells count as the sample of the finite-sample quantile.
+            shares = [min(1.0, math.ceil((count + 1) * level) / count) for level in LEVELS]
+            factors[:, target] = np.quantile(np.concatenate(scores[target]), shares)
+    return factors
 
 
 def _thinned(rows: Observations) -> Observations:
@@ -266,12 +273,11 @@ def _thinned(rows: Observations) -> Observations:
 
 def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence[Answers]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    if any(np.isnan(mean).any() for seed in seeds for mean in seed.means):
-        return rows
     for target, target_name in enumerate(targets):
-        scored = [score(seed, target) for seed in seeds if seed.outcomes]
-        if not scored:
+        asked = [seed for seed in seeds if seed.outcomes and seed.known(target).any()]
+        if not asked or any(np.isnan(seed.of(target)[1]).any() for seed in asked):
             continue
+        scored = [score(seed, target) for seed in asked]
         rows.append(
             {
                 "source": question.source,
@@ -287,7 +293,7 @@ def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence
                         *(f"kept{percent}" for percent in CONFIDENCES[1:]),
                     )
                 },
-                "coverage90_least": least_covered([seed for seed in seeds if seed.outcomes], target),
+                "coverage90_least": least_covered(asked, target),
                 "r2_least": _least([one["r2"] for one in scored], min),
                 "r2_most": _least([one["r2"] for one in scored], max),
                 "seeds": len(scored),
@@ -310,6 +316,11 @@ def _least(values: Sequence[float | None], which: Callable[[list[float]], float]
     return which(known) if known else None
 
 
+def _medians(outcomes: Floats) -> Floats:
+    """Of each target's known outcomes; NaN where there is none."""
+    return np.array([np.median(one[np.isfinite(one)]) if np.isfinite(one).any() else math.nan for one in outcomes.T])
+
+
 def ceiling(data: dict[str, Observations]) -> list[dict[str, Any]]:
     """What repeating a run predicts: each minute by the median of the cell's other runs, where there are repeats."""
     rows = []
@@ -320,7 +331,7 @@ def ceiling(data: dict[str, Observations]) -> list[dict[str, Any]]:
             for run in sorted(set(runs)):
                 own, others = cell[runs == run], cell[runs != run]
                 if len(others):
-                    mean = np.median(tried.outcomes[others], axis=0)
+                    mean = _medians(tried.outcomes[others])
                     part = tried.take(own)
                     unknown = np.full((len(LEVELS), *part.outcomes.shape), np.nan)
                     answers.add(part, np.broadcast_to(mean, part.outcomes.shape), unknown)

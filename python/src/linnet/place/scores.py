@@ -50,12 +50,17 @@ class Answers:
         self.widths.append(widths)
 
     def of(self, target: int) -> tuple[Floats, Floats, Floats]:
-        """Outcomes [rows], means [rows] and half widths [LEVELS, rows] of a target."""
+        """Outcomes [rows], means [rows] and half widths [LEVELS, rows] of a target, of rows whose outcome is known."""
+        known = self.known(target)
         return (
-            np.concatenate([values[:, target] for values in self.outcomes]),
-            np.concatenate([values[:, target] for values in self.means]),
-            np.concatenate([values[:, :, target] for values in self.widths], axis=1),
+            np.concatenate([values[:, target] for values in self.outcomes])[known],
+            np.concatenate([values[:, target] for values in self.means])[known],
+            np.concatenate([values[:, :, target] for values in self.widths], axis=1)[:, known],
         )
+
+    def known(self, target: int) -> NDArray[np.bool_]:
+        """Whether each row's outcome is known."""
+        return np.asarray(np.isfinite(np.concatenate([values[:, target] for values in self.outcomes])))
 
 
 def drives_of(rows: Observations) -> Labels:
@@ -73,14 +78,15 @@ def score(answers: Answers, target: int) -> dict[str, Any]:
     share of the outcomes at or below what is predicted at that confidence.
     """
     truth, mean, widths = answers.of(target)
+    blocks, drives = (np.concatenate(labels)[answers.known(target)] for labels in (answers.blocks, answers.drives))
     width = widths[-1]
     error = np.abs(np.expm1(mean - truth))
     squared = float(((truth - mean) ** 2).sum())
     around = _squares(truth)
-    around_own = sum(_squares(truth[rows]) for rows in groups_of(np.concatenate(answers.drives)))
+    around_own = sum(_squares(truth[rows]) for rows in groups_of(drives))
     known = np.isfinite(width)
     within = (np.abs(truth - mean) <= width)[known]
-    low, high = blocks_drawn(within, np.concatenate(answers.blocks)[known]) if known.any() else (None, None)
+    low, high = blocks_drawn(within, blocks[known]) if known.any() else (None, None)
     return {
         "n": len(truth),
         "r2": 1 - squared / around if around > 0 else None,
@@ -112,7 +118,8 @@ def least_covered(seeds: Sequence[Answers], target: int) -> float | None:
     for seed in seeds:
         truth, mean, widths = seed.of(target)
         within = np.abs(truth - mean) <= widths[-1]
-        for drive, one, width in zip(np.concatenate(seed.drives), within, widths[-1], strict=True):
+        drives = np.concatenate(seed.drives)[seed.known(target)]
+        for drive, one, width in zip(drives, within, widths[-1], strict=True):
             if np.isfinite(width):
                 kept.setdefault(str(drive), []).append(bool(one))
     shares = [sum(one) / len(one) for one in kept.values() if len(one) >= ENOUGH]

@@ -35,21 +35,25 @@ class Forest:
         return graybox_features(rows)
 
     def fit(self, train: Observations) -> None:
-        """Learn from all rows."""
+        """Learn each target from all rows that have it."""
         from sklearn.ensemble import RandomForestRegressor
 
         inputs = self.features(train)
+        told = np.isfinite(train.outcomes)
         self._forests = [
             RandomForestRegressor(n_estimators=TREES, random_state=self._seed, n_jobs=1).fit(
-                inputs, train.outcomes[:, target]
+                inputs[told[:, target]], train.outcomes[told[:, target], target]
             )
+            if told[:, target].any()
+            else None
             for target in range(len(train.targets))
         ]
 
     def predict(self, rows: Observations) -> tuple[Floats, Floats]:
         """See :class:`linnet.place.models.model.Model`. The spread is 1: a forest does not say where it is unsure."""
         inputs = self.features(rows)
-        mean = np.stack([forest.predict(inputs) for forest in self._forests], 1)
+        unknown = np.full(len(rows), np.nan)
+        mean = np.stack([forest.predict(inputs) if forest else unknown for forest in self._forests], 1)
         return mean, np.ones_like(mean)
 
 

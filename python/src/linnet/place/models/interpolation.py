@@ -36,10 +36,11 @@ class Interpolation:
                 continue
             most = _achieved(known)
             at, where = _coordinate(known, most), _coordinate(rows.take(asked), most)
-            points = np.unique(at)
             for t in range(len(rows.targets)):
-                values = [np.median(known.outcomes[at == point, t]) for point in points]
-                mean[asked, t] = np.interp(where, points, values)
+                told = np.isfinite(known.outcomes[:, t])
+                points = np.unique(at[told])
+                values = [np.median(known.outcomes[told & (at == point), t]) for point in points]
+                mean[asked, t] = np.interp(where, points, values) if len(points) else np.nan
         return mean, np.ones_like(mean)
 
 

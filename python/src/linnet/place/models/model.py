@@ -50,10 +50,16 @@ def by_cell(rows: Observations) -> tuple[Observations, NDArray[np.intp]]:
     def median(values: Floats) -> Floats:
         return np.array([np.median(values[group], axis=0) for group in groups])
 
+    outcomes = median(rows.outcomes)
+    for cell, target in zip(*np.nonzero(np.isnan(outcomes)), strict=True):
+        # Minutes that lack an outcome say nothing of it.
+        told = rows.outcomes[groups[cell], target]
+        if np.isfinite(told).any():
+            outcomes[cell, target] = np.nanmedian(told)
     return (
         replace(
             first,
-            outcomes=median(rows.outcomes),
+            outcomes=outcomes,
             inputs={name: median(values) for name, values in rows.inputs.items()},
             achieved={name: median(values) for name, values in rows.achieved.items()},
         ),

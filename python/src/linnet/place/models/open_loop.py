@@ -146,10 +146,18 @@ def orders_of(target: str) -> tuple[float, ...]:
 def bracket_jumps(known: Points, outcomes: Floats, asked: Points) -> Floats:
     """How much each target changes between the two known loads that enclose an asked one: (n, targets).
 
-    Only known loads of the same drive and state count. A cliff may stand anywhere between the two, and a process with
-    one length scale for all loads cannot express it. For loads outside all known ones the answer is 0.
+    Only known loads of the same drive and state count, and of each target those whose outcome is known. A cliff may
+    stand anywhere between the two, and a process with one length scale for all loads cannot express it. For loads
+    outside all known ones the answer is 0.
     """
     found = np.zeros((len(asked["load"]), outcomes.shape[1]))
+    told = np.isfinite(outcomes)
+    if not told.all():
+        for which in np.unique(told, axis=1).T:
+            same = (told == which[:, None]).all(axis=0)
+            some = {name: np.asarray(column)[which] for name, column in known.items()}
+            found[:, same] = bracket_jumps(some, outcomes[np.ix_(which, same)], asked)
+        return found
     for i, here in enumerate(asked["load"]):
         own = np.flatnonzero((known["drive"] == asked["drive"][i]) & (known["state"] == asked["state"][i]))
         below, above = own[known["load"][own] < here], own[known["load"][own] > here]

@@ -9,6 +9,8 @@ each target.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from linnet.place.observations import Floats, Observations
@@ -28,7 +30,7 @@ class Queueing:
         self._terms: list[tuple[float, float]] = []
 
     def fit(self, train: Observations) -> None:
-        """Learn constant and multiple from all rows."""
+        """Learn constant and multiple of each target from all rows that have it."""
         if train.source == "icpe":
             self._bandwidth = float(np.max(train.achieved["others_kib"]) or 1.0)
         wait = self._wait(train)
@@ -55,7 +57,11 @@ class Queueing:
 
 
 def _line(wait: Floats, outcomes: Floats) -> tuple[float, float]:
-    """Constant and multiple with the least squared error of logarithms."""
+    """Constant and multiple with the least squared error of logarithms; NaN if no outcome is known."""
+    told = np.isfinite(outcomes)
+    if not told.any():
+        return math.nan, math.nan
+    wait, outcomes = wait[told], outcomes[told]
     best = (np.inf, 1.0, 0.0)
     for base in np.exp(np.quantile(outcomes, [0.02, 0.05, 0.1, 0.2, 0.35, 0.5])):
         for multiple in np.concatenate([[0.0], np.logspace(-3, 3, STEPS)]):

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Tables in which some latencies were not recorded, as those of a tenant that only reads."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from linnet.place import judge as judging
+from linnet.place.answers import TARGETS
+from linnet.place.fitted_file import from_bytes
+from linnet.place.fitting import fit_model, model_file
+from linnet.place.models.model import NAMES
+from linnet.place.observations import Observations, observe, together
+from linnet.place.tables import NEEDED, THREAD_QUANTILES
+from place_tables import tenant, write_ssdiq
+
+WRITE = 3
+"""Index of the p99 of writes among the targets."""
+
+
+@pytest.fixture(scope="module")
+def drives(tmp_path_factory: pytest.TempPathFactory) -> Observations:
+    folder = tmp_path_factory.mktemp("drives")
+    write_ssdiq(folder, ("a0", "b0"), repeats=1)
+    return observe(folder)["ssdiq"]
+
+
+def reading(folder: Path) -> Observations:
+    """The same drives with all targets, and no latency of writes of tenant 0."""
+    write_ssdiq(folder, ("a0", "b0"), repeats=1)
+    path = folder / "ssdiq-threads-1.csv"
+    columns = NEEDED["ssdiq-threads"]
+    empty = [columns.index(f"write_{name}_us") for name in THREAD_QUANTILES]
+    head, *lines = [line.split(",") for line in path.read_text().splitlines()]
+    for line in lines:
+        if line[columns.index("tenant")] == "0":
+            for column in empty:
+                line[column] = ""
+    path.write_text("\n".join(",".join(line) for line in [head, *lines]) + "\n")
+    return observe(folder, TARGETS)["ssdiq"]
+
+
+def judged(rows: Observations, models: tuple[str, ...]) -> dict[tuple[str, str], dict]:
+    found = judging.judge({"ssdiq": rows}, None, ["unseen-load"], models, 1, 0, lambda done: None)
+    assert not judging.absent(found, models)
+    return {(row["model"], row["target"]): row for row in found}
+
+
+@pytest.mark.parametrize("models", [("queueing", "interpolation"), pytest.param(NAMES, marks=pytest.mark.slow)])
+def test_reads_are_judged_where_writes_were_not_recorded(drives: Observations, models: tuple[str, ...]) -> None:
+    whole = judged(drives, models)
+    reads = drives.take(np.arange(len(drives)))
+    reads.outcomes[:, WRITE] = math.nan
+    found = judged(reads, models)
+    assert set(found) == {key for key in whole if key[1].startswith("read_")}
+    for key, row in found.items():
+        assert row == whole[key]
+
+
+@pytest.mark.parametrize("models", [("queueing", "interpolation"), pytest.param(NAMES, marks=pytest.mark.slow)])
+def test_each_latency_is_judged_by_the_rows_that_have_it(drives: Observations, models: tuple[str, ...]) -> None:
+    some = drives.take(np.arange(len(drives)))
+    lacking = some.inputs["minute_s"] == 120
+    some.outcomes[lacking, WRITE] = math.nan
+    for (_, target), row in judged(some, models).items():
+        assert row["n"] == len(some) - (lacking.sum() if target.startswith("write_") else 0)
+        assert math.isfinite(row["r2"]) and 0 <= row["coverage90"] <= 1
+    cells = len(set(some.labels["cell"]))
+    best = {row["target"]: row["n"] for row in judging.ceiling({"ssdiq": some.take(~lacking)})}
+    assert not best or max(best.values()) <= 2 * cells
+
+
+def test_a_minute_that_two_folders_have_is_found(tmp_path: Path) -> None:
+    rows = reading(tmp_path)
+    assert len(rows) == 90 and np.isnan(rows.outcomes).any() and not rows.dropped
+    with pytest.raises(ValueError, match="is also in one; give it once"):
+        together([("one", rows), ("two", rows)])
+
+
+@pytest.mark.slow
+def test_a_model_of_reads_answers_for_reads(tmp_path: Path) -> None:
+    rows = reading(tmp_path / "reads")
+    write_ssdiq(tmp_path / "all", ("a0", "b0"), repeats=1)
+    whole = fit_model(observe(tmp_path / "all", TARGETS)["ssdiq"], 42, lambda done: None)
+    model = from_bytes(model_file(fit_model(rows, 42, lambda done: None)))
+    drive, reader, writer = model.drives["a0"], tenant("r", 5000.0, 0.0), tenant("w", 1000.0, 30_000.0)
+    (said,), (known,) = (one.predict([drive], [reader], [[writer]]) for one in (model, whole))
+    for name in [*TARGETS, "read_bandwidth_mean"]:
+        if name.startswith("read"):
+            assert math.isfinite(said[name].value) and said[name] == known[name]
+    assert model.unmeasured(drive, [reader]) is None
+    (said,) = model.predict([drive], [writer], [[reader]])
+    assert all(math.isnan(one.value) for name, one in said.items() if name.startswith("write_latency"))
+    assert model.unmeasured(drive, [writer]) == "no latency of writes was measured"
