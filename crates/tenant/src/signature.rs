@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recognises a workload: the distance of two profiles, and a short text that near profiles often share.
 
-use crate::profile::{FEATURES, GROUPS, PER_GROUP, Profile, RANDOM};
+use crate::profile::{DEPTH, DepthFrom, FEATURES, GROUPS, PER_GROUP, Profile, RANDOM};
 
 /// Two profiles at most this far apart are taken for the same workload: half a doubling of a mean rate or size.
 /// `docs/design/profile.md` has a study of it.
@@ -11,8 +11,8 @@ const SHARE_MIN: f64 = 0.05;
 
 /// Distance of two profiles: the largest of the differences of their features, each in doublings. Standard deviations
 /// count half, since a sample has few bursts, and with their means, since a declared load has none. Ratios count four
-/// times their difference. Groups with less than 5 % of the I/Os of both do not count, nor does the depth, which depends
-/// on the drive.
+/// times their difference. Groups with less than 5 % of the I/Os of both do not count. The depth counts where both are
+/// declared: one that was measured depends on the drive, and on who else was there.
 pub fn distance(a: &Profile, b: &Profile) -> f64 {
     difference(a, b).0
 }
@@ -58,11 +58,15 @@ pub fn difference(a: &Profile, b: &Profile) -> (f64, Option<&'static str>) {
             note(4.0 * (a.features[RANDOM + op] - b.features[RANDOM + op]).abs(), RANDOM + op);
         }
     }
+    if let (Some(x), Some(y)) = (declared_depth(a), declared_depth(b)) {
+        note(doublings(x, y, 1.0), DEPTH);
+    }
     (most, feature)
 }
 
-/// 16 hexadecimal digits: for each group its rate and mean size, in doublings, then the two random ratios in quarters
-/// and the burstiness. Profiles of one workload often share it; [`distance`] decides.
+/// 18 hexadecimal digits: for each group its rate and mean size, in doublings, then the two random ratios in quarters,
+/// the burstiness, and the declared depth in doublings, 00 where it is not declared. Profiles of one workload often
+/// share it; [`distance`] decides. Signatures of 16 digits, in older stores, say nothing of the depth.
 pub fn signature(profile: &Profile) -> String {
     let (_, shares) = shares(profile);
     let mut text = String::new();
@@ -81,7 +85,14 @@ pub fn signature(profile: &Profile) -> String {
         let group = profile.group(g);
         group.rate_std / group.rate_mean.max(1e-9)
     });
-    text + &format!("{:02x}", (2.0 * (1.0 + bursts.fold(0.0, f64::max)).log2()).round().min(255.0) as u8)
+    text += &format!("{:02x}", (2.0 * (1.0 + bursts.fold(0.0, f64::max)).log2()).round().min(255.0) as u8);
+    let depth = declared_depth(profile).map_or(0.0, |depth| (1.0 + depth).log2().round());
+    text + &format!("{:02x}", depth.min(255.0) as u8)
+}
+
+/// The depth that a job file states.
+fn declared_depth(profile: &Profile) -> Option<f64> {
+    (profile.depth_from == DepthFrom::Declared).then(|| profile.features[DEPTH])
 }
 
 /// The rate of all groups, and the share of each.

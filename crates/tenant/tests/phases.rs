@@ -2,7 +2,9 @@
 //! Phases and recognition of workloads.
 
 use linnet_sim::Chance;
-use linnet_tenant::{Options, Phase, Profile, Profiler, SAME_WORKLOAD, distance, phases, signature};
+use linnet_tenant::{
+    DepthFrom, FEATURES, Options, Phase, Profile, Profiler, SAME_WORKLOAD, difference, distance, phases, signature,
+};
 use linnet_types::{IoRecord, Op};
 
 const SECOND: f64 = 1e9;
@@ -81,8 +83,28 @@ fn samples_of_one_workload_are_near_and_of_others_far() {
             assert_eq!(far <= SAME_WORKLOAD, i == j, "{:?} and {:?}: {far}", kinds[i], kinds[j]);
             assert_eq!(far, distance(b, a));
         }
-        assert_eq!(signature(a).len(), 16);
+        assert_eq!(signature(a).len(), 18);
     }
     let shared = first.iter().zip(&second).filter(|(a, b)| signature(a) == signature(b)).count();
     assert!(shared * 2 > kinds.len(), "{shared} of {} signatures are shared", kinds.len());
+}
+
+#[test]
+fn declared_loads_of_other_depths_are_other_workloads() {
+    let depth = FEATURES.iter().position(|&name| name == "depth").unwrap();
+    let of = |depth_from, io_depth: f64| {
+        let mut profile = sample(1, &[(10.0, 800.0, 0.5, 4096)]);
+        (profile.depth_from, profile.features[depth]) = (depth_from, io_depth);
+        profile
+    };
+    let (one, many) = (of(DepthFrom::Declared, 1.0), of(DepthFrom::Declared, 128.0));
+    assert!(distance(&one, &many) > 6.0, "128 outstanding I/Os are not one");
+    assert_eq!(difference(&one, &many).1, Some("depth"));
+    assert_ne!(signature(&one), signature(&many));
+    assert_eq!(distance(&many, &of(DepthFrom::Declared, 128.0)), 0.0);
+    // What was measured is the drive's as much as the workload's.
+    let busy = of(DepthFrom::Measured, 128.0);
+    assert_eq!(distance(&busy, &of(DepthFrom::Measured, 1.0)), 0.0);
+    assert_eq!(distance(&busy, &one), 0.0);
+    assert!(signature(&busy).ends_with("00"));
 }
