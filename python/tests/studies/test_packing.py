@@ -9,7 +9,7 @@ import pytest
 from linnet.place.moments import rows
 from linnet.place.words import FEATURES, Profile
 from linnet.studies import place_baselines
-from linnet.studies.packing import METRICS, Study
+from linnet.studies.packing import BOUND, METRICS, Study
 from linnet.studies.packing_bound import caps_of, cover, lower_bound
 from linnet.studies.place_baselines import Forest, weighted_means
 
@@ -102,7 +102,7 @@ def test_placers_are_judged_by_the_truth(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_study_and_the_benches_print_json(linnet) -> None:
     done = linnet("study", "packing", "--workloads", 20, "--slo", 5, "--no-forests", "--seconds", 2, "--json")
     found = {row["placer"]: row for row in json.loads(done.stdout)["rows"]}
-    assert found["lower bound"]["drives"] <= found["CP-SAT packing"]["drives"] <= found["quota"]["drives"]
+    assert found[BOUND]["drives"] <= found["CP-SAT packing"]["drives"] <= found["quota"]["drives"]
     assert found["perfect, first fit"]["violated"] == 0
     done = linnet("bench", "place", "--drives", 50, "--newcomers", 5, "--json")
     assert {"drives", "tenants", "ms_median", "ms_p99"} <= json.loads(done.stdout)["rows"][0].keys()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""How few drives could do: a lower bound, and the best packing that a solver finds (OR-tools, CP-SAT).
+"""How few drives could do: a lower bound among mixes that were tried, and the best packing found (OR-tools, CP-SAT).
 
 The bound. A tenant that shares a drive keeps its SLO only while the drive's load stays below a cap of its own. The cap
 is the largest load at which any mix of neighbours that was tried lets the SLO hold, so it is generous. Two relaxations
@@ -9,7 +9,7 @@ In the other tenants are whole, and drives can be divided: a linear program over
 found as they are needed by knapsacks (Gilmore and Gomory, "A linear programming approach to the cutting-stock problem",
 1961); Farley's bound holds when time ends it early ("A note on bounding a class of linear programming problems", 1990).
 Every packing that the model allows is a solution of both, so neither optimum is more than the drives of the best
-packing, as far as the mixes tried are the mildest.
+packing, provided that the mildest mix is among those tried: a milder one would raise a cap, and might lower the count.
 
 The packing. Sets of tenants that the model allows are collected from many packings in different orders, and the
 smallest cover of all tenants by such sets is chosen. It is a packing that exists, not a bound.
