@@ -63,6 +63,8 @@ def record(host: Host, seconds: float, directory: Path, progress: Progress, deci
         for event in events(decisions):
             (base / event / "enable").write_text("1")
         _copy(base / "trace_pipe", text, seconds, progress)
+        if not text.tell():
+            raise DmError(f"no volume of linnet had an I/O in {seconds:g} s; record while it is used, or longer")
     except BaseException:
         text.close()
         raise
