@@ -18,7 +18,7 @@ from linnet.place.check import Checker
 from linnet.place.cluster import Cluster, DriveSpec
 from linnet.place.confidence import CONFIDENCES, parts
 from linnet.place.fitted import PlacementModel, read_share
-from linnet.place.fitted_file import read_model, to_bytes
+from linnet.place.fitted_file import from_bytes, read_model, to_bytes
 from linnet.place.fitting import fit_model, model_file
 from linnet.place.judge import Question
 from linnet.place.models.open_loop import OpenLoop
@@ -80,10 +80,15 @@ def test_a_stopped_fit_continues_and_gives_the_same_bytes(tmp_path: Path) -> Non
         cache.close()
 
 
+def deep(depth: float, writes: float) -> Profile:
+    """A writer with so many outstanding I/Os."""
+    return Profile("writer", {**tenant("writer", 0.0, writes).features, "depth": depth})
+
+
 def test_a_prediction_follows_the_law_of_its_drive(model: PlacementModel) -> None:
     for name in DRIVES:
         for writes in (25_000.0, 60_000.0, 400_000.0):
-            answer = model.predict([model.drives[name]], [VICTIM], [[tenant("writer", 0.0, writes - 5000)]])[0]
+            answer = model.predict([model.drives[name]], [VICTIM], [[deep(447.0, writes - 5000)]])[0]
             found = answer["read_latency_p99_us"]
             assert found.low90 < found.value < found.high90
             assert math.log(found.value) == pytest.approx(math.log(read_p99_us(name, writes)), abs=0.5)
@@ -91,7 +96,7 @@ def test_a_prediction_follows_the_law_of_its_drive(model: PlacementModel) -> Non
 
 
 def test_more_of_a_tenant_than_its_queue_holds_loses_bandwidth(model: PlacementModel) -> None:
-    greedy = tenant("greedy", 0.0, 600_000.0)
+    greedy = tenant("greedy", 0.0, 60_000_000.0)
     for depth, outstanding in ((0.0, 64), (64.0, 64), (1.0, 1), (0.1, 1), (4.0, 4)):
         one = Profile("greedy", {**greedy.features, "depth": depth})
         alone = model.predict([model.drives["a0"]], [one], [[]])[0]
@@ -141,6 +146,40 @@ def test_quantiles_do_not_cross(model: PlacementModel) -> None:
     for part in ("value", "low90", "high90"):
         values = [getattr(one, part) for one in rising]
         assert values == sorted(values)
+
+
+def test_latency_beyond_the_capacity_grows_with_what_is_outstanding(model: PlacementModel, tmp_path: Path) -> None:
+    drive = model.drives["a0"]
+    # 448 I/Os were measured. 447 of the writer and 1 of the victim are as many.
+    beside = [deep(depth, 400_000.0) for depth in (447.0, 223.0, 1.0)] + [deep(447.0, 400.0), deep(1.0, 400.0)]
+    usual, half, two, *idle = (model.predict([drive], [VICTIM], [[one]])[0] for one in beside)
+    name = "read_latency_p99_us"
+    assert usual[name].value == pytest.approx(2 * half[name].value, rel=1e-6)
+    assert idle[0] == idle[1], "below the capacity the depth is no load"
+    near = model.predict([drive], [VICTIM], [[deep(1.0, 80_000.0)]])[0]
+    assert two[name].value > 0.8 * near[name].value, "two I/Os leave the drive in the open state"
+    # Those of few I/Os per second have few outstanding, whatever their depth.
+    quiet = [Profile(f"q{i}", {**tenant("q", 0.0, 1.0).features, "depth": 64.0}) for i in range(20)]
+    found = model.predict([drive], [VICTIM], [[deep(440.0, 400_000.0), *quiet]])[0]
+    assert found[name].value == pytest.approx(usual[name].value * 441 / 448, rel=0.01)
+    more = deep(448.0, 400_000.0)
+    assert math.isnan(model.predict([drive], [VICTIM], [[more]])[0][name].value)
+    said = "they ask for more than a0 sustains, with 449 I/Os outstanding, and no more than 448 were measured"
+    assert model.unmeasured(drive, [VICTIM, more]) == said and model.unmeasured(drive, [VICTIM, beside[0]]) is None
+    assert model.unmeasured(drive, [VICTIM, deep(4480.0, 400.0)]) is None, "the drive is not full"
+
+
+def test_a_file_of_the_first_form_knows_no_depths(model: PlacementModel) -> None:
+    head, columns = container.unpack(to_bytes(model))
+    head["form"] = "open-loop-1"
+    for target in head["targets"]:
+        del target["hyperparameters"][7]
+    old = from_bytes(container.pack(head, np.delete(columns, [3, 5], axis=0)))
+    drive, name = model.drives["a0"], "read_latency_p99_us"
+    one, *others = (old.predict([drive], [VICTIM], [[deep(depth, 400_000.0)]])[0][name] for depth in (447.0, 1.0, 4e4))
+    assert others == [one, one] and old.unmeasured(drive, [VICTIM, deep(4e4, 400_000.0)]) is None
+    new = model.predict([drive], [VICTIM], [[deep(447.0, 400_000.0)]])[0][name]
+    assert one.value == pytest.approx(new.value, rel=0.02)
 
 
 MOST_READS = 9950.0
@@ -314,13 +353,13 @@ def test_an_unaligned_io_touches_more_pages(model: PlacementModel) -> None:
     features = {"write_unaligned_rate_mean": 100.0, "write_unaligned_size_bytes_mean": 6000.0}
     asked = [features, features | {"write_unaligned_unaligned_ratio": 1.0}, {"read_aligned_rate_mean": 7.0}]
     found = model.sums(moments.rows([Profile("x", one) for one in asked]))
-    np.testing.assert_allclose(found, [[0, 200], [0, 300], [7, 0]])
+    np.testing.assert_allclose(found[:, :2], [[0, 200], [0, 300], [7, 0]])
 
 
 @pytest.mark.slow
 def test_curves_are_the_processes_between_their_steps(model: PlacementModel) -> None:
     chance = np.random.default_rng(3)
-    writes = 10 ** chance.uniform(3, 5.8, 200)
+    writes, depth = 10 ** chance.uniform(3, 5.8, 200), 10 ** chance.uniform(0, 4, 200)
     new = Drive("new", "N", {"rnd_write_iops": 100_000.0, "rnd_read_iops": 800_000.0})
     for drive in (model.drives["a0"], model.drives["d0"], new):
         curve = model.curve(drive)
@@ -329,8 +368,8 @@ def test_curves_are_the_processes_between_their_steps(model: PlacementModel) -> 
         inputs = {**rows.inputs, **figures, "all_read_pages": writes / 10, "all_write_pages": writes}
         names = {"drive": drive.name, "model": drive.model}
         labels = {name: np.full(len(writes), value, dtype=object) for name, value in names.items()}
-        mean, spread = model.latency.at(replace(rows, inputs=inputs, labels=labels))
-        found = curve.at(writes / 10, writes)
+        mean, spread = model.latency.at(replace(rows, inputs=inputs | {"depth": depth}, labels=labels))
+        found = curve.at(writes / 10, writes, depth)
         np.testing.assert_allclose(found[0], mean, atol=0.01)
         # The spread steps at known loads, where the bracket changes; a step is narrow.
         assert np.mean(np.abs(found[1] - spread) > 0.01) < 0.02

@@ -92,12 +92,13 @@ def test_a_model_that_no_reader_takes_is_not_written(model: PlacementModel) -> N
         (lambda head, columns: columns.__setitem__((2, 0), -5.0), "a load is negative"),
         (lambda head, columns: columns.__setitem__((0, 0), 1e300), "a drive that the head lacks"),
         (lambda head, columns: columns.__setitem__((0, 0), 0.5), "a drive that the head lacks"),
-        (lambda head, columns: columns.__setitem__((4, 0), 0.0), "rnd_read_iops: a figure .* neither above 0 nor -1"),
-        (lambda head, columns: columns.__setitem__((5, 0), -7.0), "rnd_write_iops: a figure"),
+        (lambda head, columns: columns.__setitem__((6, 0), 0.0), "rnd_read_iops: a figure .* neither above 0 nor -1"),
+        (lambda head, columns: columns.__setitem__((7, 0), -7.0), "rnd_write_iops: a figure"),
+        (lambda head, columns: columns.__setitem__((5, 0), 0.0), "depth: outstanding I/Os are neither above 0 nor -1"),
         (lambda head, columns: head["drives"][0].update(name=5), "drives: a name and a model are texts"),
         (lambda head, columns: head["drives"][0].update(model=None), "drives: a name and a model are texts"),
-        (lambda head, columns: head["targets"][2].update(hyperparameters=["0"] * 8), "a number is out of range"),
-        (lambda head, columns: head["targets"][2].update(hyperparameters=[True] * 8), "a number is out of range"),
+        (lambda head, columns: head["targets"][2].update(hyperparameters=["0"] * 9), "a number is out of range"),
+        (lambda head, columns: head["targets"][2].update(hyperparameters=[True] * 9), "a number is out of range"),
         (lambda head, columns: head["targets"][2].update(hyperparameters=7), "head lacks or misuses"),
         (lambda head, columns: head["targets"][2].update(centre=51), "a number is out of range"),
         (lambda head, columns: head["targets"][2].update(centre=10**400), "a number is out of range"),
@@ -148,7 +149,7 @@ def test_a_head_that_is_not_json_is_refused(model: PlacementModel, change, messa
 def test_numbers_of_the_head_may_be_whole(model: PlacementModel) -> None:
     head, columns = container.unpack(to_bytes(model))
     for target in head["targets"]:
-        target |= {"centre": 5, "known_factor": 2, "new_factor": 3, "hyperparameters": [0] * 8}
+        target |= {"centre": 5, "known_factor": 2, "new_factor": 3, "hyperparameters": [0] * 9}
     head["read_share"] = 1
     found, wanted = (
         from_bytes(container.pack(one, columns)).predict([model.drives["a0"]], [VICTIM], [[]])

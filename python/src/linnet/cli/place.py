@@ -234,7 +234,7 @@ def predict(
         print_json(answer)
         return
     load = fit_.load(where, [own, *beside])
-    console.print(f"{own.name} on {where.name} ({where.model}): {percent(load)} of its capacity for random writes")
+    console.print(f"{own.name} on {where.name} ({where.model}): {percent(load)} of what it sustains")
     table(None, ["metric", "value", "low 90 %", "high 90 %"], [[name, *one.values()] for name, one in answer.items()])
 
 

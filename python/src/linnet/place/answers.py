@@ -31,6 +31,12 @@ def pages_of(features: Floats) -> Floats:
     return np.asarray(np.ceil(mean / PAGE * (1 - ROUNDING)), float)
 
 
+def depths_of(features: Floats) -> Floats:
+    """I/Os that tenants with features [n, 27] have outstanding at most, [n]."""
+    depth = features[:, moments.COLUMN["depth"]]
+    return np.where(depth > 0, np.maximum(depth, 1.0), OUTSTANDING)
+
+
 def page_us(drive: Drive, op: str) -> float:
     """Time in which the drive's sheet transfers a page, us; 0 if it says nothing."""
     sequential, random = (drive.sheet.get(name, math.nan) for name in (f"seq_{op}_mbs", f"rnd_{op}_iops"))
@@ -52,8 +58,7 @@ def answers(own: Floats, mean: Floats, width: Floats, transfer_us: Floats) -> Fl
         bounds[:, [t for t, name in enumerate(TARGETS) if name.startswith(op)]] += transfer_us[:, index, None, None]
     # Little's law: rate times mean latency is what the tenant has outstanding, which is bounded: by its depth, and at
     # least by one.
-    depth = own[:, moments.COLUMN["depth"]]
-    bound = np.where(depth > 0, np.maximum(depth, 1.0), OUTSTANDING)[:, None]
+    bound = depths_of(own)[:, None]
     means = [TARGETS.index(f"{op}_latency_mean_us") for op in OPS]
     outstanding = sum(
         # Nothing may be known of an operation that a tenant lacks.

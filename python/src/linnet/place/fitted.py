@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet.place import moments
-from linnet.place.answers import BANDWIDTHS, ROUNDING, TARGETS, answers, page_us, pages_of
+from linnet.place.answers import BANDWIDTHS, ROUNDING, TARGETS, answers, depths_of, page_us, pages_of
 from linnet.place.curve import Curve
 from linnet.place.gaussian import Process
+from linnet.place.models.capacity import capacities
 from linnet.place.models.model import hidden
-from linnet.place.models.open_loop import KERNEL, OpenLoop, capacities, coordinates
+from linnet.place.models.open_loop import KERNEL, OpenLoop, coordinates, learned
 from linnet.place.observations import PAGE, Floats, Observations
 from linnet.place.words import OPS, Drive, Prediction, Profile
 
@@ -90,21 +91,36 @@ class PlacementModel:
         ]
 
     def sums(self, features: Floats) -> Floats:
-        """Reads and writes per second in pages of 4 KiB, [n, 2], of tenants with features [n, 27].
+        """Reads and writes per second in pages of 4 KiB, and the most outstanding I/Os, [n, 3], of tenants [n, 27].
 
-        An I/O with an unaligned offset touches one page more.
+        An I/O with an unaligned offset touches one page more. A tenant has no more outstanding than arrive in the
+        longest mean latency that was measured.
         """
         rates = features[:, moments.RATE]
         sizes = np.where(features[:, moments.SIZE] > 0, features[:, moments.SIZE], float(PAGE))
         pages = rates * (np.ceil(sizes / PAGE) + features[:, moments.UNALIGNED])
-        return np.stack([pages[:, :2].sum(axis=1), pages[:, 2:].sum(axis=1)], axis=1)
+        outstanding = np.minimum(depths_of(features), rates.sum(axis=1) * self._longest_s)
+        return np.stack([pages[:, :2].sum(axis=1), pages[:, 2:].sum(axis=1), outstanding], axis=1)
+
+    @cached_property
+    def _longest_s(self) -> float:
+        """Longest mean latency that was measured, of reads or of writes."""
+        means = [TARGETS.index(f"{op}_latency_mean_us") for op in OPS]
+        return math.exp(float(self.latency.known.outcomes[:, means].max())) / 1e6
+
+    @cached_property
+    def most_outstanding(self) -> float:
+        """Most I/Os that the tenants of a row had outstanding; NaN of old files, which do not say it."""
+        depth = self.latency.known.inputs["depth"]
+        return float(np.max(depth[~np.isnan(depth)], initial=0.0)) or math.nan
 
     def predict_sums(self, drives: Sequence[Drive], which: NDArray[np.intp], own: Floats, total: Floats) -> Floats:
         """See :class:`linnet.place.batch.SumModel`.
 
         NaN on a drive whose capacity nothing tells: it was not measured, and its sheet has no random writes. NaN also
-        where the tenants ask for more reads than :meth:`most_reads`, and for I/Os of another size than ``own_pages``:
-        the training data have none.
+        where the tenants ask for more reads than :meth:`most_reads`, where they fill the drive and have more I/Os
+        outstanding than :attr:`most_outstanding`, and for I/Os of another size than ``own_pages``: the training data
+        have none.
         """
         mean = np.zeros((len(own), len(TARGETS)))
         width = mean.copy()
@@ -117,10 +133,12 @@ class PlacementModel:
                 mean[rows] = width[rows] = math.nan
                 continue
             curves = np.zeros((2, len(key), len(TARGETS)))
-            curves[:, mine] = self.curve(drive).at(key[mine, 1], key[mine, 2])
+            curve = self.curve(drive)
+            curves[:, mine] = curve.at(key[mine, 1], key[mine, 2], key[mine, 3])
             mean[rows] = curves[0, member[rows]]
             width[rows] = np.minimum(curves[1, member[rows]] * self._factor(drive), MOST_LOG)
-            beyond = rows & _more(total[:, 0], self.most_reads(drive))
+            queue = curve.full(total[:, 0], total[:, 1]) & _more(total[:, 2], self.most_outstanding)
+            beyond = rows & (_more(total[:, 0], self.most_reads(drive)) | queue)
             mean[beyond] = width[beyond] = math.nan
         return answers(own, mean, width, self._transfer_us(drives, which, own))
 
@@ -214,6 +232,12 @@ class PlacementModel:
                 f"{reads:,.0f} pages of 4 KiB are read a second, and nothing was measured beyond {most:,.0f} on a "
                 f"drive like {drive.name}"
             )
+        total = self.sums(moments.rows(tenants)).sum(axis=0)
+        if self.curve(drive).full(total[0], total[1]) and _more(total[2], self.most_outstanding):
+            return (
+                f"they ask for more than {drive.name or drive.model} sustains, with {total[2]:,.0f} I/Os outstanding, "
+                f"and no more than {self.most_outstanding:,.0f} were measured"
+            )
         least, largest = self.own_pages or (1.0, math.inf)
         pages = pages_of(moments.rows(tenants))
         for column, op in enumerate(OPS):
@@ -229,13 +253,14 @@ class PlacementModel:
         return None
 
     def load(self, drive: Drive, tenants: Sequence[Profile]) -> float:
-        """Share of the drive's capacity for random writes that tenants ask for; above 1 they are held back."""
-        return float(self.sums(moments.rows(tenants))[:, 1].sum() / self.curve(drive).capacity)
+        """Share of what the drive sustains that tenants ask for, reads and writes; above 1 they are held back."""
+        reads, writes, _ = self.sums(moments.rows(tenants)).sum(axis=0)
+        return float(self.curve(drive).capacity.share(reads, writes))
 
 
-def _more(reads: Any, most: float) -> Any:
-    """Whether reads are more than that; not if nothing tells the most, since comparisons with NaN are false."""
-    return reads > most * (1 + ROUNDING)
+def _more(sums: Any, most: float) -> Any:
+    """Whether sums are more than that; not if nothing tells the most, since comparisons with NaN are false."""
+    return sums > most * (1 + ROUNDING)
 
 
 def read_share(known: Observations) -> float:
@@ -265,6 +290,7 @@ def assembled(
     latency.known = known
     latency.noise = np.zeros(len(known))
     points = coordinates(hidden(known), capacities(known))
+    values = learned(known, points)
     latency.processes = [
         Process(
             KERNEL,
@@ -272,7 +298,7 @@ def assembled(
             target["roughness"],
             float(target["centre"]),
             points,
-            known.outcomes[:, t],
+            values[:, t],
             latency.noise,
         ).given(points, known.outcomes[:, t], latency.noise)
         for t, target in enumerate(targets)

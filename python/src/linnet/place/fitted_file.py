@@ -17,13 +17,22 @@ from linnet.place.answers import TARGETS
 from linnet.place.confidence import BETWEEN
 from linnet.place.fitted import FIGURES, MOST_LOG, PARTS, PlacementModel, assembled
 from linnet.place.gaussian import ROUGHNESS
-from linnet.place.models.open_loop import KERNEL
+from linnet.place.models.open_loop import KERNEL, READS_LENGTH
 from linnet.place.observations import Floats, Observations
 
-COLUMNS = ("all_read_pages", "all_write_pages", "achieved_write_pages", *FIGURES)
-"""Columns of the file before the outcomes: loads and rates in pages of 4 KiB per second."""
+COLUMNS = {
+    "open-loop-1": ("all_read_pages", "all_write_pages", "achieved_write_pages", *FIGURES),
+    "open-loop-2": (
+        *("all_read_pages", "all_write_pages", "achieved_read_pages", "achieved_write_pages", "depth"),
+        *FIGURES,
+    ),
+}
+"""Columns before the outcomes by the form of a file: loads and rates in pages of 4 KiB per second. The last is written.
+"""
+FORM = list(COLUMNS)[-1]
+READS_AT = [hyper.name for hyper in KERNEL.hypers].index(READS_LENGTH)
 NO_FIGURE = -1.0
-"""Stands in the file for a figure that a data sheet lacks."""
+"""Stands in the file for a figure that a data sheet lacks, and for outstanding I/Os that are not known."""
 NO_OUTCOME = -1e3
 """Stands in the file for the logarithm of a latency that was not measured; earlier readers refuse it."""
 READ_SHARE = "read_share"
@@ -37,15 +46,15 @@ def to_bytes(model: PlacementModel) -> bytes:
     known = model.latency.known
     names = sorted({(str(d), str(m)) for d, m in zip(known.labels["drive"], known.labels["model"], strict=True)})
     index = {drive: i for i, (drive, _) in enumerate(names)}
-    inputs = {**known.inputs, "achieved_write_pages": known.achieved["write_pages"]}
+    inputs = {**known.inputs, **{f"achieved_{name}": values for name, values in known.achieved.items()}}
     columns = [
         np.array([float(index[str(name)]) for name in known.labels["drive"]]),
-        *(np.nan_to_num(inputs[name], nan=NO_FIGURE) for name in COLUMNS if name not in FIGURES),
+        *(np.nan_to_num(inputs[name], nan=NO_FIGURE) for name in COLUMNS[FORM] if name not in FIGURES),
         *(np.where(inputs[name] > 0, np.nan_to_num(inputs[name]), NO_FIGURE) for name in FIGURES),
         *np.nan_to_num(known.outcomes.T, nan=NO_OUTCOME),
     ]
     head: dict[str, Any] = {
-        "form": "open-loop-1",
+        "form": FORM,
         "drives": [{"name": name, "model": kind} for name, kind in names],
         **({} if model.read_share is None else {READ_SHARE: float(np.nan_to_num(model.read_share, nan=NO_FIGURE))}),
         **({} if model.own_pages is None else {OWN_PAGES: list(model.own_pages)}),
@@ -90,19 +99,23 @@ def _is_number(value: object, least: float, most: float) -> bool:
 
 
 def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
-    if head["form"] != "open-loop-1":
-        raise ValueError(f"form {head['form']!r} is not known; this reader knows open-loop-1")
+    form = head["form"]
+    if form not in COLUMNS:
+        raise ValueError(f"form {form!r} is not known; this reader knows {', '.join(COLUMNS)}")
     if tuple(target["name"] for target in head["targets"]) != TARGETS:
         raise ValueError("targets: not those of this version, in their order")
-    if len(columns) != 1 + len(COLUMNS) + len(TARGETS) or not columns.shape[1]:
+    if len(columns) != 1 + len(COLUMNS[form]) + len(TARGETS) or not columns.shape[1]:
         raise ValueError(f"{len(columns)} columns of {columns.shape[1]} rows do not fit the targets")
-    known = _known(head["drives"], columns)
+    known = _known(head["drives"], COLUMNS[form], columns)
     for target in head["targets"]:
+        if form == "open-loop-1":
+            # All hyperparameters but the length of reads, which older models do not tell from writes.
+            target["hyperparameters"].insert(READS_AT, math.log(KERNEL.hypers[READS_AT].median))
         _check(target)
     return assembled(known, head["targets"], *_measured_limits(head))
 
 
-def _known(drives: Sequence[dict[str, Any]], columns: Floats) -> Observations:
+def _known(drives: Sequence[dict[str, Any]], names_of: Sequence[str], columns: Floats) -> Observations:
     """The loads of a file, on the drives that its head has."""
     names = [(drive["name"], drive["model"]) for drive in drives]
     if not all(isinstance(one, str) for pair in names for one in pair):
@@ -110,26 +123,30 @@ def _known(drives: Sequence[dict[str, Any]], columns: Floats) -> Observations:
     if not np.isin(columns[0], np.arange(len(names))).all():
         raise ValueError("a row names a drive that the head lacks")
     index = columns[0].astype(int)
-    outcomes = columns[1 + len(COLUMNS) :].T.copy()
+    values = dict(zip(names_of, columns[1:], strict=False))
+    outcomes = columns[1 + len(names_of) :].T.copy()
     outcomes[outcomes == NO_OUTCOME] = math.nan
-    if np.any(columns[1:4] < 0) or np.any(np.abs(outcomes) > MOST_LOG):
+    if any(np.any(values[name] < 0) for name in names_of if "pages" in name) or np.any(np.abs(outcomes) > MOST_LOG):
         raise ValueError("a load is negative, or an outcome is out of range")
-    values = dict(zip(COLUMNS, columns[1:], strict=False))
-    for name in FIGURES:
+    # Older files do not say what was outstanding, nor that reads were held back.
+    values.setdefault("depth", np.full(len(index), NO_FIGURE))
+    values.setdefault("achieved_read_pages", values["all_read_pages"])
+    for name in ("depth", *FIGURES):
         given = values[name] > 0
         if np.any(~given & (values[name] != NO_FIGURE)):
-            raise ValueError(f"{name}: a figure of a data sheet is neither above 0 nor {NO_FIGURE:.0f}")
+            what = "outstanding I/Os are" if name == "depth" else "a figure of a data sheet is"
+            raise ValueError(f"{name}: {what} neither above 0 nor {NO_FIGURE:.0f}")
         values[name] = np.where(given, values[name], math.nan)
     return Observations(
         "ssdiq",
         TARGETS,
         outcomes,
-        {name: values[name] for name in COLUMNS if name != "achieved_write_pages"},
+        {name: one for name, one in values.items() if not name.startswith("achieved_")},
         {
             "drive": np.array([names[i][0] for i in index], dtype=object),
             "model": np.array([names[i][1] for i in index], dtype=object),
         },
-        {"write_pages": values["achieved_write_pages"]},
+        {name: values[f"achieved_{name}"] for name in ("write_pages", "read_pages")},
     )
 
 

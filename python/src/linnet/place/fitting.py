@@ -47,7 +47,7 @@ def fit_model(
         raise ValueError("no row of the data has a latency that a model predicts, of reads or of writes")
     cache = cache or Cache(None)
     digest = _digest(rows)
-    keys = [key_of("fit-5", digest, seed, target) for target in rows.targets]
+    keys = [key_of("fit-6", digest, seed, target) for target in rows.targets]
     found: list[Any] = [cache.get(key) for key in keys]
     todo = [t for t, one in enumerate(found) if one is None]
     progress(len(found) - len(todo))

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 
 from linnet.place.confidence import CONFIDENCES
 from linnet.place.judge import Question, answer_fold
+from linnet.place.models.capacity import capacities
 from linnet.place.models.make import make
 from linnet.place.models.model import by_cell, groups_of
-from linnet.place.models.open_loop import capacities, writes_used
+from linnet.place.models.open_loop import shares
 from linnet.place.observations import Floats, Observations
 from linnet.place.scores import LEVELS, Answers
 from linnet.place.splits import FIRST_SEED, Fold, folds
@@ -140,10 +141,8 @@ def _told(name: str, fold: Fold, seed: int) -> tuple[Floats, Floats]:
     if SHARE not in tried.targets:
         return mean, widths
     # Ours predicts no share: beyond the capacity that it measured or inferred, writers get that.
-    room = capacities(by_cell(train)[0], tried)
-    need = writes_used(*(tried.inputs[column] for column in ("all_read_pages", "all_write_pages", "rnd_read_iops")))
-    share = np.array([room[str(drive)] for drive in tried.labels["drive"]]) / np.maximum(need, 1e-9)
-    return np.column_stack([mean, np.log(np.minimum(share, 1.0))]), np.append(widths, np.zeros_like(widths), axis=2)
+    need = shares(tried, capacities(by_cell(train)[0], tried))
+    return np.column_stack([mean, -np.log(np.maximum(need, 1.0))]), np.append(widths, np.zeros_like(widths), axis=2)
 
 
 def _latency(rows: Observations) -> Observations:

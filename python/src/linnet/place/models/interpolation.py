@@ -2,18 +2,22 @@
 """What an operator can do without a model: draw straight lines through what was measured of the drive itself.
 
 Logarithms of latency are interpolated over the logarithm of the load, between the medians of the drive's known cells,
-and are flat beyond them. Loads above what the drive achieved, where it was held back, are that load. A drive that was
-not measured is answered for by the others of its model. For mixes the line is over log2(1 + n), through the runs of the
-mix under the scheduler and that of the tenant alone, which any mix under the scheduler shows.
+and are flat beyond them. Load and capacity are our model's, by the drive's own runs, and so is what outstanding I/Os do
+above the capacity. A drive that was not measured is answered for by the others of its model. For mixes the line is over
+log2(1 + n), through the runs of the mix under the scheduler and that of the tenant alone, which any mix under the
+scheduler shows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
+from linnet.place.models.capacity import Capacity, capacities
 from linnet.place.models.model import by_cell, groups_of
-from linnet.place.models.open_loop import held_back
+from linnet.place.models.open_loop import SHARE_LEAST, queued, shares
 from linnet.place.observations import Floats, Observations
 
 
@@ -34,13 +38,13 @@ class Interpolation:
             known = self._known.take(_own(self._known, rows.take(asked[:1])))
             if not len(known):
                 continue
-            most = _achieved(known)
-            at, where = _coordinate(known, most), _coordinate(rows.take(asked), most)
+            capacity = capacities(known, rows.take(asked)) if rows.source == "ssdiq" else {}
+            (at, before), (where, after) = (_placed(some, capacity) for some in (known, rows.take(asked)))
             for t in range(len(rows.targets)):
                 told = np.isfinite(known.outcomes[:, t])
                 points = np.unique(at[told])
-                values = [np.median(known.outcomes[told & (at == point), t]) for point in points]
-                mean[asked, t] = np.interp(where, points, values) if len(points) else np.nan
+                values = [np.median((known.outcomes[:, t] - before)[told & (at == point)]) for point in points]
+                mean[asked, t] = np.interp(where, points, values) + after if len(points) else np.nan
         return mean, np.ones_like(mean)
 
 
@@ -57,18 +61,16 @@ def _own(known: Observations, one: Observations) -> NDArray[np.bool_]:
     return same("drive") if same("drive").any() else same("model")
 
 
-def _achieved(known: Observations) -> float:
-    """Writes in pages per second that a drive achieves when it is held back, if a known cell shows that."""
-    if known.source != "ssdiq":
-        return np.inf
-    achieved = known.achieved["write_pages"]
-    back = held_back(known.inputs["all_write_pages"], achieved)
-    return float(np.median(achieved[back])) if back.any() else np.inf
+def _placed(rows: Observations, capacity: Mapping[str, Capacity]) -> tuple[Floats, Floats]:
+    """Place of rows on the line, and what is added to its value there."""
+    if rows.source != "ssdiq":
+        return _coordinate(rows), np.zeros(len(rows))
+    share = np.clip(shares(rows, capacity), SHARE_LEAST, 1.0)
+    # Offered loads of one setting differ by chance between minutes.
+    return np.log(share).round(6), queued(share == 1, rows.inputs["depth"])
 
 
-def _coordinate(rows: Observations, most: float) -> Floats:
+def _coordinate(rows: Observations) -> Floats:
     if rows.source == "icpe":
         return np.log2(1 + rows.inputs["neighbours"])
-    load = rows.inputs["all_write_pages" if rows.source == "ssdiq" else "load"]
-    # Offered loads of one setting differ by chance between minutes.
-    return np.asarray(np.log(np.clip(load, 1.0, most)).round(6), float)
+    return np.asarray(np.log(np.maximum(rows.inputs["load"], 1.0)).round(6), float)

@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Latency of a tenant beside tenants with offered rates, on drives that differ.
 
-A drive is in one of two states. Below its capacity for random writes, the queue is short, and latency follows what
-garbage collection and programs do to reads at that load. The curve may have any shape, humps too. Above the capacity,
-every rate-limited tenant keeps its bounded number of I/Os outstanding, a closed loop, and latency no longer depends on
-the offered load. So the model's coordinate is load over capacity, each state has curves of its own, and all loads above
-the capacity have the same coordinate.
+A drive is in one of two states. Below its capacity, the queue is short, and latency follows what garbage collection and
+programs do to reads at that load. The curve may have any shape, humps too. Above the capacity, every rate-limited
+tenant keeps its bounded number of I/Os outstanding, a closed loop, and latency no longer depends on the offered load.
+So the model's coordinate is load over capacity, each state has curves of its own, and all loads above the capacity have
+the same coordinate.
+
+Load is the share of the drive that writes take, plus the one that reads take. Equal shares are not alike: writes
+collect garbage. So the part of the load that is reads beyond 3 % of the drive is a coordinate too. Where no row reads
+more, it tells nothing apart.
+
+In the closed loop latency is what is outstanding over what the drive achieves (Little's law). So it grows as the sum of
+the tenants' depths, in proportion to what was measured at another sum. Too few to fill the drive leave it in the open
+state, so they see no less than at its highest load.
 
 Reads and writes differ in how latency changes between two loads. A read waits for programs and erases, whose number
 rises with the load. A write ends in the drive's buffer as long as this drains as fast as it fills, and waits for the
@@ -13,37 +21,29 @@ flash from the load on at which it does not: latency steps from 12 us to millise
 curve that has a slope everywhere overshoots a step and bends on both sides of it, so latencies of writes have the rough
 kernel, which does neither. Latencies of reads have the roughness that is likelier.
 
-The capacity of a drive is measured if one of its known runs achieved less than its offered load, by more than arrivals
-at random can miss in a minute, and no other run achieved twice as much. Otherwise it is the data sheet's figure, times
-the share of their sheets' figures that measured drives achieve. Each target is a Gaussian process: a curve that all
-drives share, plus one of the drive's model, plus one of the drive.
+Each target is a Gaussian process: a curve that all drives share, plus one of the drive's model, plus one of the drive.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linnet.place.gaussian import ROUGHNESS, Hyper, Kernel, Points, Process, Term, fit
-from linnet.place.models.model import LEAST_SPREAD, by_cell, groups_of
+from linnet.place.models.capacity import Capacity, capacities
+from linnet.place.models.model import LEAST_SPREAD, by_cell
 from linnet.place.observations import Floats, Observations
 
 SATURATED = 0.985
 """Share of capacity from which a drive is in its closed loop; arrivals in bursts reach it a little below 1."""
-HELD_BACK = 0.97
-"""Share of the offered writes below which a known run was held back, hence measured the capacity."""
-MINUTE_S = 60.0
-"""Length of a measurement, in which offered I/Os are counted."""
-CHANCE = 4.0
-"""Standard deviations by which the number of arrivals in a minute may fall short by chance: Poisson, its root."""
-OF_MOST = 0.5
-"""Share of the most that a drive achieved below which a run that was held back says nothing of the capacity."""
-HEADROOM = 1.02
-"""Least capacity of a drive, over the writes that it was seen to achieve without being held back."""
 SHARE_LEAST = 1e-4
 """Share of capacity below which loads are not told apart."""
+READS_LEAST = 0.03
+"""Share of the drive up to which reads are not told from writes of the same share."""
 QUEUE_LIMIT = 0.97
 """Keeps the queue's coordinate, -log(1 - load), finite at capacity."""
 PROBE_NOISE = 0.03
@@ -51,8 +51,13 @@ PROBE_NOISE = 0.03
 WRITE_ORDERS = (0.5,)
 """Orders of the Matérn kernel for latencies of writes; see the module."""
 
-_PLACE = (("load", "length"), ("queue", "queue_length"))
-_PLACE_OWN = (("load", "own_length"), ("queue", "queue_length"))
+READS_LENGTH = "reads_length"
+"""The hyperparameter that older files lack."""
+USUAL_DEPTH = 448.0
+"""Outstanding I/Os for which closed loops are learned: those of seven tenants of 64."""
+
+_PLACE = (("load", "length"), ("queue", "queue_length"), ("reads", READS_LENGTH))
+_PLACE_OWN = (("load", "own_length"), ("queue", "queue_length"), ("reads", READS_LENGTH))
 KERNEL = Kernel(
     (
         Term(0.5, "constant", same=("state",)),
@@ -69,6 +74,7 @@ KERNEL = Kernel(
         Hyper("length", 1.5, 0.7),
         Hyper("own_length", 1.5, 0.7),
         Hyper("queue_length", 1.5, 0.7),
+        Hyper(READS_LENGTH, 0.5, 0.7),
         Hyper("noise", 0.03, 1.0),
     ),
 )
@@ -90,7 +96,7 @@ class OpenLoop:
         points = coordinates(self.known, capacities(self.known))
         starts: list[Process | None] = [*self.processes] if self._warm else [None] * len(train.targets)
         self.processes = [
-            fit(KERNEL, points, self.known.outcomes[:, t], starts[t], orders_of(target))
+            fit(KERNEL, points, learned(self.known, points)[:, t], starts[t], orders_of(target))
             for t, target in enumerate(train.targets)
         ]
 
@@ -111,13 +117,23 @@ class OpenLoop:
         """Mean and spread for each row of ``cells``."""
         capacity = capacities(self.known, cells)
         known, asked = coordinates(self.known, capacity), coordinates(cells, capacity)
+        values = learned(self.known, known)
         answers = [
-            process.given(known, self.known.outcomes[:, t], self.noise).predict(asked)
-            for t, process in enumerate(self.processes)
+            process.given(known, values[:, t], self.noise).predict(asked) for t, process in enumerate(self.processes)
         ]
+        mean = np.stack([mean for mean, _ in answers], 1)
         spread = np.stack([spread for _, spread in answers], 1)
-        cliff = bracket_jumps(known, self.known.outcomes, asked) / math.sqrt(12)
-        return np.stack([mean for mean, _ in answers], 1), np.maximum(np.hypot(spread, cliff), LEAST_SPREAD)
+        cliff = bracket_jumps(known, values, asked) / math.sqrt(12)
+        few = asked["queued"] < least_queued(self.known)
+        ends = np.full_like(mean, -math.inf)
+        if few.any():
+            open_ = np.zeros(int(few.sum()), bool)
+            labels = {name: asked[name][few] for name in ("drive", "model")}
+            end = {**place_of(np.full(len(open_), SATURATED), open_, asked["reads"][few]), **labels}
+            for t, process in enumerate(self.processes):
+                ends[few, t] = process.given(known, values[:, t], self.noise).predict(end)[0]
+        mean = with_queue(mean, asked["queued"], least_queued(self.known), ends)
+        return mean, np.maximum(np.hypot(spread, cliff), LEAST_SPREAD)
 
     def next_probe(self, candidates: Observations, probes: Observations | None) -> int:
         """Which of the candidate loads of one drive to measure next, given the minutes so far: an index.
@@ -125,9 +141,9 @@ class OpenLoop:
         The highest load comes first: it measures the capacity, and thereby latency at every load beyond it. Then the
         load whose latency is least certain; loads beyond a capacity that was measured come last.
         """
-        load = candidates.inputs["all_write_pages"]
         if probes is None or not len(probes):
-            return int(np.argmax(load))
+            pages = candidates.inputs["all_read_pages"] + candidates.inputs["all_write_pages"]
+            return int(np.lexsort((pages, shares(candidates, capacities(self.known, candidates))))[-1])
         model = self.calibrated(probes)
         _, spread = model.at(candidates)
         capacity = capacities(model.known, candidates)
@@ -167,73 +183,65 @@ def bracket_jumps(known: Points, outcomes: Floats, asked: Points) -> Floats:
     return found
 
 
-def writes_used(reads: Floats, writes: Floats, read_iops: Floats) -> Floats:
-    """Writes in pages per second, with reads counted by what they take of the drive's read rate."""
-    share = np.minimum(reads / read_iops, 0.9)
-    return np.asarray(writes / (1 - np.nan_to_num(share)), float)
+def shares(rows: Observations, capacity: Mapping[str, Capacity]) -> Floats:
+    """Share of their drives that the offered loads of rows take; above 1 they are held back."""
+    room = [capacity[str(drive)] for drive in rows.labels["drive"]]
+    reads, writes = (np.array(one) for one in ([c.reads for c in room], [c.writes for c in room]))
+    return np.asarray(rows.inputs["all_read_pages"] / reads + rows.inputs["all_write_pages"] / writes, float)
 
 
-def held_back(offered: Floats, achieved: Floats) -> NDArray[np.bool_]:
-    """Whether writes per second that were achieved in a minute are fewer than offered, and not by chance."""
-    chance = CHANCE * np.sqrt(offered / MINUTE_S)
-    return np.asarray(achieved < offered - np.maximum((1 - HELD_BACK) * offered, chance))
+def coordinates(rows: Observations, capacity: Mapping[str, Capacity]) -> dict[str, NDArray[Any]]:
+    """Where rows stand on their drives: state, load over capacity, how long its queue would be, and the share of reads.
 
-
-def capacities(known: Observations, asked: Observations | None = None) -> dict[str, float]:
-    """Random writes per second, in pages, that each drive of the known and the asked rows can sustain.
-
-    Raises ValueError for a drive that was offered writes and achieved none.
+    ``queued`` is what the logarithm of latency has more than :data:`USUAL_DEPTH` outstanding I/Os would give it.
     """
-    offered = known.inputs["all_write_pages"]
-    achieved = known.achieved["write_pages"]
-    back = held_back(offered, achieved)
-    used = writes_used(known.inputs["all_read_pages"], achieved, known.inputs["rnd_read_iops"])
-    sheet = {**_sheet(known), **(_sheet(asked) if asked else {})}
-    measured: dict[str, float] = {}
-    ratio: dict[str, float] = {}
-    for rows in groups_of(known.labels["drive"]):
-        drive = str(known.labels["drive"][rows[0]])
-        full = rows[back[rows] & (used[rows] >= OF_MOST * used[rows].max())]
-        if len(full):
-            measured[drive] = float(np.median(used[full]))
-            if not measured[drive]:
-                raise ValueError(
-                    f"drive {drive}: writes were offered, and none was achieved at any load, so its capacity is not "
-                    "known; correct write_iops, or leave the drive out"
-                )
-            ratio[drive] = measured[drive] / sheet[drive][1]
-    ratios = {drive: value for drive, value in ratio.items() if math.isfinite(value)}
-    found = dict(measured)
-    for drive, (model, figure) in sheet.items():
-        if drive in measured:
-            continue
-        same = [value for other, value in ratios.items() if sheet[other][0] == model]
-        usual = math.exp(float(np.mean(np.log(same or list(ratios.values()) or [1.0]))))
-        seen = used[known.labels["drive"] == drive]
-        least = HEADROOM * float(seen.max()) if len(seen) else 0.0
-        guess = figure * usual if math.isfinite(figure) else math.nan
-        found[drive] = max(guess, least) if math.isfinite(guess) else least or math.inf
-    return found
-
-
-def _sheet(rows: Observations) -> dict[str, tuple[str, float]]:
-    figures = zip(rows.labels["drive"], rows.labels["model"], rows.inputs["rnd_write_iops"], strict=True)
-    return {str(drive): (str(model), float(figure)) for drive, model, figure in figures}
-
-
-def coordinates(rows: Observations, capacity: dict[str, float]) -> dict[str, NDArray[np.generic]]:
-    """Where rows stand on their drives: state, load over capacity, and how long its queue would be."""
-    room = np.array([capacity[str(drive)] for drive in rows.labels["drive"]])
-    used = writes_used(rows.inputs["all_read_pages"], rows.inputs["all_write_pages"], rows.inputs["rnd_read_iops"])
-    share = used / room
+    share = shares(rows, capacity)
     closed = share >= SATURATED
-    share = np.where(closed, 1.0, np.clip(share, SHARE_LEAST, SATURATED))
-    return {**place_of(share, closed), "drive": rows.labels["drive"], "model": rows.labels["model"]}
-
-
-def place_of(share: Floats, closed: NDArray[np.bool_]) -> dict[str, NDArray[np.generic]]:
-    """Coordinates of shares of the capacity; 1 for the closed loop."""
+    reads = rows.inputs["all_read_pages"] / np.array([capacity[str(drive)].reads for drive in rows.labels["drive"]])
     return {
+        **place_of(np.where(closed, 1.0, np.clip(share, SHARE_LEAST, SATURATED)), closed, reads_of(reads, share)),
+        "queued": queued(closed, rows.inputs["depth"]),
+        "drive": rows.labels["drive"],
+        "model": rows.labels["model"],
+    }
+
+
+def reads_of(reads: Floats, share: Floats) -> Floats:
+    """Coordinate of reads that ask for a share ``reads`` of a drive of which all tenants ask for ``share``: 0 to 1."""
+    beyond = np.maximum(reads / np.maximum(share, 1.0) - READS_LEAST, 0.0)
+    return np.asarray(beyond / np.clip(share, SHARE_LEAST, 1.0), float)
+
+
+def queued(closed: NDArray[np.bool_], depth: Floats) -> Floats:
+    """Logarithm of outstanding I/Os over the usual ones in a closed loop; 0 where they are not known, and below it."""
+    known = np.where(np.isnan(depth), USUAL_DEPTH, depth)
+    return np.where(closed, np.log(known / USUAL_DEPTH), 0.0)
+
+
+def least_queued(known: Observations) -> float:
+    """``queued`` of the fewest outstanding I/Os of known rows."""
+    depth = known.inputs["depth"]
+    return math.log(float(np.min(depth[~np.isnan(depth)], initial=USUAL_DEPTH)) / USUAL_DEPTH)
+
+
+def with_queue(mean: Floats, queued: Floats, least: float, ends: Floats) -> Floats:
+    """Latencies of rows, [n, targets], with what ``queued`` [n] adds.
+
+    With fewer outstanding I/Os than were measured, which add ``least``, latency is no less than ``ends``, that at the
+    end of the open state, unless it was measured.
+    """
+    return np.asarray(np.maximum(mean + queued[:, None], np.minimum(mean + least, ends)), float)
+
+
+def learned(known: Observations, points: Points) -> Floats:
+    """Outcomes as a process has them: what they would be with the usual number of outstanding I/Os."""
+    return np.asarray(known.outcomes - points["queued"][:, None], float)
+
+
+def place_of(share: Floats, closed: NDArray[np.bool_], reads: Floats) -> dict[str, NDArray[Any]]:
+    """Coordinates of shares of the capacity, 1 for the closed loop, with that of :func:`reads_of`."""
+    return {
+        "reads": reads,
         "load": np.log(share),
         "queue": -np.log(1 - QUEUE_LIMIT * share),
         "state": np.where(closed, "closed", "open").astype(object),
