@@ -281,3 +281,27 @@ def test_folders_whose_drives_are_called_alike_are_not_merged(tmp_path: Path) ->
     change(two / "ssdiq-threads-1.csv", 5, model="Other")
     with pytest.raises(ValueError, match="drive a0: model is A in ssdiq-drives and Other in ssdiq-threads"):
         observe(two)
+
+
+def test_two_mixes_of_one_rate_are_two_cells(tmp_path: Path) -> None:
+    write_ssdiq(tmp_path, ("a0",), repeats=1)
+    one = observe(tmp_path)["ssdiq"]
+    assert set(one.labels["cell"]) == {f"a0|{load}000" for load in LOADS}
+    # The same rates by half as many writers' writes, and once more with 4 % less: arrivals at random differ so.
+    lines = (tmp_path / "ssdiq-threads-1.csv").read_text().splitlines()
+    columns = lines[0].split(",")
+    for number, factor in ((2, 0.5), (3, 0.48)):
+        rows = [line.split(",") for line in lines[1:]]
+        for row in rows:
+            row[columns.index("run")] += f"-{number}"
+            if row[columns.index("tenant")] != "0":
+                write = columns.index("off_write_iops")
+                row[write] = str(float(row[write]) * factor)
+        text = "\n".join([lines[0], *map(",".join, rows)])
+        (tmp_path / f"ssdiq-threads-{number}.csv").write_text(text + "\n")
+    rows = observe(tmp_path)["ssdiq"]
+    assert len(set(rows.labels["cell"])) == 2 * len(LOADS)
+    for cell in set(rows.labels["cell"]):
+        writes = rows.inputs["all_write_pages"][rows.labels["cell"] == cell]
+        assert writes.max() <= writes.min() / 0.95
+    assert set(rows.labels["model_load"]) == {f"A|{cell.partition('|')[2]}" for cell in rows.labels["cell"]}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linnet.place.offered import loads_of
 from linnet.place.tables import COST_MODEL, KEYS, SHEET, TEXT, Columns, read_tables
 
 Floats = NDArray[np.float64]
@@ -205,19 +206,23 @@ def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str
     dropped = _dropped(kept, {"all latencies are empty": ~kept})
     if not kept.any():
         raise ValueError(f"{folder}: ssdiq-threads: no row of tenant 0 has a latency: {said(dropped)}")
+    offered = {
+        "own_read_iops": threads["off_read_iops"][victim],
+        "own_write_iops": threads["off_write_iops"][victim],
+        "all_read_iops": total("off_read_iops"),
+        "all_write_iops": total("off_write_iops"),
+        "all_read_pages": total("off_read_iops", pages),
+        "all_write_pages": total("off_write_iops", pages),
+        "size_bytes": threads["bs_bytes"][victim],
+        "tenants": tenants,
+    }
+    load = loads_of(rate, np.stack([*offered.values()], 1))
     found = Observations(
         "ssdiq",
         tuple(targets),
         np.log(values),
         {
-            "own_read_iops": threads["off_read_iops"][victim],
-            "own_write_iops": threads["off_write_iops"][victim],
-            "all_read_iops": total("off_read_iops"),
-            "all_write_iops": total("off_write_iops"),
-            "all_read_pages": total("off_read_iops", pages),
-            "all_write_pages": total("off_write_iops", pages),
-            "size_bytes": threads["bs_bytes"][victim],
-            "tenants": tenants,
+            **offered,
             "depth": tenants * SSDIQ_DEPTH,
             "own_depth": np.full(len(victim), float(SSDIQ_DEPTH)),
             "minute_s": threads["t_end_s"][victim],
@@ -226,12 +231,12 @@ def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str
             **{name: drives[name][sheet_row] for name in SHEET},
         },
         {
-            "cell": np.array([f"{d}|{r:.0f}" for d, r in zip(drive, rate, strict=True)], dtype=object),
+            "cell": np.array([f"{d}|{r}" for d, r in zip(drive, load, strict=True)], dtype=object),
             "run": np.array([f"{d}|{r}" for d, r in zip(drive, threads["run"][victim], strict=True)], dtype=object),
             "drive": drive,
             "model": threads["model"][victim],
             "model_load": np.array(
-                [f"{m}|{r:.0f}" for m, r in zip(threads["model"][victim], rate, strict=True)], dtype=object
+                [f"{m}|{r}" for m, r in zip(threads["model"][victim], load, strict=True)], dtype=object
             ),
         },
         {"write_pages": total("write_iops", pages), "read_pages": total("read_iops", pages)},
