@@ -281,6 +281,26 @@ def test_a_drive_that_nobody_measured_is_less_certain(model: PlacementModel) -> 
     assert strange.high90 / strange.low90 > 1.5 * known.high90 / known.low90
 
 
+def test_another_drive_of_a_model_is_no_surer_than_the_measured_one(model: PlacementModel) -> None:
+    """With a factor of new models that is below that of known drives, as data sets of models that are alike have it."""
+    ones = np.ones(len(TARGETS))
+    given = replace(model, known_factor=4 * ones, new_factor=2 * ones)
+    real, name = given.drives["a0"], "read_latency_p99_us"
+    answers = []
+    for drive in (Drive("a1", "A", real.sheet), given.drives["A"], real, Drive("n", "N", real.sheet)):
+        found = given.predict([drive], [VICTIM], [[deep(447.0, 27_000.0)]])[0][name]
+        answers.append(math.log(found.high90 / found.value))
+    twin, by_model, known, stranger = answers
+    assert twin == by_model >= known
+    assert parts(given, Drive("a1", "A", real.sheet), 80)[0] == given.known_parts[2, 0]
+    assert parts(given, Drive("n", "N", real.sheet), 80)[0] == given.new_parts[2, 0] and stranger > 0
+
+
+def test_a_model_is_answered_for_another_of_its_drives(model: PlacementModel) -> None:
+    assert model.drives["A"] == Drive("", "A", model.drives["a0"].sheet)
+    assert not model.knows(model.drives["A"]) and model.knows(model.drives["a0"])
+
+
 @pytest.mark.parametrize(
     ("kind", "sheet"),
     [("B", {}), ("A", {"rnd_write_iops": 300_000.0, "rnd_read_iops": 800_000.0})],

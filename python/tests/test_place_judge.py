@@ -341,6 +341,16 @@ def test_the_order_of_throttled_runs_does_not_matter(monkeypatch: pytest.MonkeyP
     np.testing.assert_array_equal(found[0], found[1])
 
 
+def test_a_drive_without_rows_has_the_cliffs_of_its_model() -> None:
+    known = {"load": np.array([0.0, 1.0, 2.0]), "state": np.array(["open"] * 3, dtype=object)}
+    known |= {"drive": np.array(["a", "a", "b"], dtype=object), "model": np.array(["A", "A", "B"], dtype=object)}
+    asked = {"load": np.full(4, 0.5), "state": np.array(["open"] * 4, dtype=object)}
+    asked |= {"drive": np.array(["a", "x", "b", "y"], dtype=object)}
+    asked |= {"model": np.array(["A", "A", "B", "Y"], dtype=object)}
+    outcomes = np.array([[1.0], [4.0], [9.0]])
+    assert open_loop.bracket_jumps(known, outcomes, asked)[:, 0].tolist() == [3.0, 3.0, 0.0, 0.0]
+
+
 def test_slopes_are_the_derivatives_of_the_covariance() -> None:
     chance = np.random.default_rng(1)
     points = {name: chance.normal(size=12) for name in ("load", "queue", "reads")}

@@ -194,7 +194,12 @@ def fit(
 
 def predict(
     model: Annotated[Path, typer.Option("--model", "-m", help="Model file of `linnet place fit`.", show_default=False)],
-    drive: Annotated[str, typer.Option(help="Drive or drive model of the training data, or a JSON file of its sheet.")],
+    drive: Annotated[
+        str,
+        typer.Option(
+            help="Drive of the training data, a drive model for another one of it, or a JSON file of a sheet."
+        ),
+    ],
     tenant: Annotated[Path, typer.Option(help="Profile (JSON) of the tenant.", show_default=False)],
     neighbours: Annotated[
         str, typer.Option(help="Profiles of those on the drive, separated by commas; empty for none.")
@@ -234,7 +239,7 @@ def predict(
         print_json(answer)
         return
     load = fit_.load(where, [own, *beside])
-    console.print(f"{own.name} on {where.name} ({where.model}): {percent(load)} of what it sustains")
+    console.print(f"{own.name} on {where.name or 'another drive'} ({where.model}): {percent(load)} of what it sustains")
     table(None, ["metric", "value", "low 90 %", "high 90 %"], [[name, *one.values()] for name, one in answer.items()])
 
 

@@ -60,8 +60,9 @@ class PlacementModel:
 
     @property
     def drives(self) -> dict[str, Drive]:
-        """Drives of the training data, by name, and one of each model by the model's name."""
-        return {**{drive.model: drive for drive in reversed(self._measured.values())}, **self._measured}
+        """Drives of the training data, by name, and another of each model, with its sheet, by the model's name."""
+        another = {one.model: Drive("", one.model, one.sheet) for one in reversed(self._measured.values())}
+        return {**another, **self._measured}
 
     @cached_property
     def _measured(self) -> dict[str, Drive]:
@@ -187,17 +188,22 @@ class PlacementModel:
     def _as_new(self, drive: Drive) -> NDArray[np.bool_]:
         """Which targets have the intervals of a drive that was not measured, (targets,).
 
-        The factor of known drives is of loads that were left out of drives with many. A drive of few loads errs more,
-        so it has the larger of the two.
+        The factor of known drives is of loads that were left out of drives with many, and that of new drives is of
+        models that were not measured. A drive of few loads, and another drive of a measured model, are neither, and
+        have the larger of the two.
         """
-        if not self.knows(drive):
-            return np.ones(len(TARGETS), bool)
-        if self._loads[drive.name] >= DENSE:
+        if self.knows(drive) and self._loads[drive.name] >= DENSE:
             return np.zeros(len(TARGETS), bool)
+        if not self.knows(drive) and drive.model not in self._models:
+            return np.ones(len(TARGETS), bool)
         return np.asarray(self.new_factor > self.known_factor)
 
     def _factor(self, drive: Drive) -> Floats:
         return np.where(self._as_new(drive), self.new_factor, self.known_factor)
+
+    @cached_property
+    def _models(self) -> frozenset[str]:
+        return frozenset(one.model for one in self._measured.values())
 
     @cached_property
     def _loads(self) -> Counter[str]:
@@ -230,7 +236,7 @@ class PlacementModel:
         if _more(reads, most):
             return (
                 f"{reads:,.0f} pages of 4 KiB are read a second, and nothing was measured beyond {most:,.0f} on a "
-                f"drive like {drive.name}"
+                f"drive like {drive.name or drive.model}"
             )
         total = self.sums(moments.rows(tenants)).sum(axis=0)
         if self.curve(drive).full(total[0], total[1]) and _more(total[2], self.most_outstanding):

@@ -162,7 +162,8 @@ def orders_of(target: str) -> tuple[float, ...]:
 def bracket_jumps(known: Points, outcomes: Floats, asked: Points) -> Floats:
     """How much each target changes between the two known loads that enclose an asked one: (n, targets).
 
-    Only known loads of the same drive and state count, and of each target those whose outcome is known. A cliff may
+    Only known loads of the same drive and state count or, for a drive that has none, those of its model; and of each
+    target those whose outcome is known. A cliff may
     stand anywhere between the two, and a process with one length scale for all loads cannot express it. For loads
     outside all known ones the answer is 0.
     """
@@ -175,7 +176,8 @@ def bracket_jumps(known: Points, outcomes: Floats, asked: Points) -> Floats:
             found[:, same] = bracket_jumps(some, outcomes[np.ix_(which, same)], asked)
         return found
     for i, here in enumerate(asked["load"]):
-        own = np.flatnonzero((known["drive"] == asked["drive"][i]) & (known["state"] == asked["state"][i]))
+        same = "drive" if np.any(known["drive"] == asked["drive"][i]) else "model"
+        own = np.flatnonzero((known[same] == asked[same][i]) & (known["state"] == asked["state"][i]))
         below, above = own[known["load"][own] < here], own[known["load"][own] > here]
         if len(below) and len(above) and not np.any(known["load"][own] == here):
             left, right = below[np.argmax(known["load"][below])], above[np.argmin(known["load"][above])]
