@@ -91,7 +91,7 @@ def test_a_copy_is_a_state(tmp_path: Path, state: Path) -> None:
     link.symlink_to("s.db")
     assert _said("backup", "--state", link, "-o", copy) == (0, f"{copy}: 2 drives, 0 tenants")
     assert _said("drives", "--state", copy, "--json") == _said("drives", "--state", state, "--json")
-    assert "the file of --state too" in _said("backup", "--state", link, "-o", state)[1]
+    assert "also the input --state" in _said("backup", "--state", link, "-o", state)[1]
     assert "no such file" in _said("backup", "--state", tmp_path / "absent.db", "-o", copy)[1]
 
 

@@ -163,9 +163,8 @@ def bracket_jumps(known: Points, outcomes: Floats, asked: Points) -> Floats:
     """How much each target changes between the two known loads that enclose an asked one: (n, targets).
 
     Only known loads of the same drive and state count or, for a drive that has none, those of its model; and of each
-    target those whose outcome is known. A cliff may
-    stand anywhere between the two, and a process with one length scale for all loads cannot express it. For loads
-    outside all known ones the answer is 0.
+    target those whose outcome is known. A cliff may stand anywhere between the two, and a process with one length scale
+    for all loads cannot express it. For loads outside all known ones the answer is 0.
     """
     found = np.zeros((len(asked["load"]), outcomes.shape[1]))
     told = np.isfinite(outcomes)
