@@ -166,8 +166,11 @@ def merged(
 ) -> tuple[list[dict[str, Any]], dict[str, list[dict[str, Any]]]]:
     """New rows in place of those of the same cell and policy, and the rest of an earlier run with these seeds.
 
-    Rows of a policy that ran both times must agree: that shows that the other rows still hold.
+    Rows of a policy that ran both times must agree: that shows that the other rows still hold. Without an earlier run
+    there is nothing to keep.
     """
+    if not kept.exists():
+        return rows, models
     old = json.loads(kept.read_text())
     if old["seeds"] != seeds:
         raise SystemExit(f"{kept} has seeds {old['seeds']}, not {seeds}")
