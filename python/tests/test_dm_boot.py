@@ -16,7 +16,10 @@ case $1 in
 create) [ ! -e dm/$2 ] && case $* in *unheard-of*) false ;; esac && : >dm/$2 ;;
 info) [ -e dm/$2 ] ;;
 remove) rm dm/$2 ;;
-table) [ ! -e dm/$4 ] || case $3-$4 in linnet-leg-*-leg*) echo "0 131072 linnet-leg 8:${4##*-leg} 0" ;; esac ;;
+status) cat status-$4 ;;
+table)
+	[ ! -e table-$4 ] || cat table-$4
+	[ ! -e dm/$4 ] || case $3-$4 in linnet-leg-*-leg*) echo "0 131072 linnet-leg 8:${4##*-leg} 0" ;; esac ;;
 esac
 """
 # An array of two, whose members are legs, or else drives.
@@ -85,7 +88,14 @@ class Machine:
 
     @property
     def log(self) -> list[str]:
-        changes = ("dmsetup create", "dmsetup remove", "mdadm --assemble", "mdadm --stop")
+        changes = (
+            "dmsetup create",
+            "dmsetup remove",
+            "dmsetup suspend",
+            "dmsetup resume",
+            "mdadm --assemble",
+            "mdadm --stop",
+        )
         return [line for line in (self.root / "log").read_text().splitlines() if line.startswith(changes)]
 
     @property
@@ -113,6 +123,29 @@ def test_start_puts_a_volume_together(machine: Machine) -> None:
     # udev has seen the array without its volume.
     assert (machine.root / "sys/block/md0/uevent").read_text() == "change\n"
     assert machine.run("start", "vol")[:2] == (0, "vol is started\n") and machine.log == []
+
+
+@pytest.mark.parametrize("trust", ["trusted", "pending", "untrusted"])
+def test_a_member_that_is_no_leg_ends_the_trust(machine: Machine, trust: str) -> None:
+    machine.drives(2)
+    assert machine.run("start", "vol")[0] == 0
+    holder = machine.root / "sys/block/md0/holders/dm-2/dm"
+    holder.mkdir(parents=True)
+    (holder / "name").write_text("vol\n")
+    (machine.root / "table-vol").write_text("0 129024 linnet md 9:0 2 253:0 2048 253:1 2048 0\n")
+    (machine.root / "status-vol").write_text(f"0 129024 linnet replica 253:0 U lat 1 trust {trust} why new\n")
+    assert machine.run("top", "/dev/md0", UUID)[0] == 0 and machine.log == [], "all members are legs"
+    stranger = machine.root / "sys/class/block/sdc"
+    (stranger / "holders").mkdir(parents=True)
+    (stranger / "dev").write_text("8:2\n")
+    (machine.root / "etc/linnet/volumes.d/vol.conf").unlink()
+    ended = [] if trust == "untrusted" else ["dmsetup suspend --nolockfs vol", "dmsetup resume --noudevsync vol"]
+    said = machine.run("leg", "/dev/sdc", UUID)[2]
+    assert machine.log == ended, "before md has it"
+    assert ("8:2 has the superblock of md0 and is no leg of it" in said) == bool(ended)
+    (machine.root / "sys/block/md0/md/dev-0/block/dev").write_text("8:2\n")
+    out = machine.run("top", "/dev/md0", UUID)[1]
+    assert machine.log == ended and out == "LINNET_VOLUME=vol\nLINNET_LINKS=\n"
 
 
 def test_a_worker_of_udev_waits_for_no_other(machine: Machine) -> None:
