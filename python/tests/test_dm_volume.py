@@ -247,6 +247,16 @@ def test_adopt_refuses_an_array_in_use_and_a_drive(host: MdHost) -> None:
     assert code == 1 and "not an md array" in said
 
 
+def test_adopt_refuses_an_array_with_partitions(host: MdHost) -> None:
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    host.known["/dev/md5"] = "a partition table (gpt)"
+    code, _, said = call("adopt", "/dev/md5")
+    assert code == 1 and "md5 has a partition table (gpt): below a volume" in said and not commands(host)
+    host.drive("/dev/md5p1", disk="md5")
+    code, out, _ = call("adopt", "/dev/md5", "--json")
+    assert code == 1 and "md5 has the partitions md5p1: below" in json.loads(out)["refusals"][0] and not commands(host)
+
+
 def test_release_leaves_the_array_on_its_drives(host: MdHost, volume: Path) -> None:
     host.description("vol").parent.mkdir(parents=True)
     host.description("vol").write_text("")

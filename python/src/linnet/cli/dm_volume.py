@@ -32,8 +32,8 @@ def adopt(
 ) -> None:
     """Put a volume around an existing md raid1 array. The array is stopped for a moment; no data is moved.
 
-    Refuses an array that is in use, not raid1, degraded, resyncing, clustered, writing behind, with bad blocks, or with
-    its bitmap in a file.
+    Refuses an array that is in use, partitioned, not raid1, degraded, resyncing, clustered, writing behind, with bad
+    blocks, or with its bitmap in a file.
 
     Example: [bold]linnet dm adopt /dev/md0 --name vol[/]
     """

@@ -86,6 +86,14 @@ def in_use(host: Host, one: Device) -> list[str]:
     return reasons
 
 
+def partitioned(host: Host, one: Device) -> str | None:
+    """What partitions a device has, in words; nothing where it has none."""
+    if found := sorted(child.parent.name for child in host.sysfs(one.number).glob("*/partition")):
+        return f"the partitions {', '.join(found)}"
+    known = host.signature(one.path)
+    return known if known and known.startswith("a partition table") else None
+
+
 def _names(host: Host, name: str, numbers: set[str]) -> bool:
     """Does this path name one of the devices?"""
     if not name.startswith("/"):

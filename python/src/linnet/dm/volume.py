@@ -232,7 +232,12 @@ def adopt(
             plan.refusals.append(f"{drive} is a spare; take it out before: mdadm --remove {of.path} /dev/{drive}")
         elif reason := md.unfit_member(member, member.offset):
             plan.refusals.append(f"{drive}: {reason}")
-    if (holds := host.signature(path)) and "LVM2_member" in holds:
+    if parts := guard.partitioned(host, device):
+        plan.refusals.append(
+            f"{of.name} has {parts}: below a volume they have no devices, so what they hold could not be mounted. "
+            "Partition the drives, and make an array of one file system of each"
+        )
+    elif (holds := host.signature(path)) and "LVM2_member" in holds:
         plan.warnings.append(
             f"{of.path} is a physical volume of LVM, which will find it on the array and on the volume: keep it from "
             "the array (global_filter in lvm.conf, or lvmdevices), or logical volumes may go around the volume"
