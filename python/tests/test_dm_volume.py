@@ -257,6 +257,21 @@ def test_adopt_refuses_an_array_with_partitions(host: MdHost) -> None:
     assert code == 1 and "md5 has the partitions md5p1: below" in json.loads(out)["refusals"][0] and not commands(host)
 
 
+def test_a_drive_that_is_write_protected_is_refused(host: MdHost) -> None:
+    (host.sysfs(host.numbers["/dev/nvme0n1"]) / "ro").write_text("0\n")
+    (host.sysfs(host.numbers["/dev/nvme1n1"]) / "ro").write_text("1\n")
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    plain = ("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1")
+    for words in (plain, ("adopt", "/dev/md5"), ("create", "vol", "/dev/nvme1n1")):
+        code, out, _ = call(*words, "--json")
+        told = json.loads(out)["refusals"]
+        assert code == 1 and not commands(host), words
+        assert [line.partition(", or")[0] for line in told] == [
+            "/dev/nvme1n1 is read-only: blockdev --setrw /dev/nvme1n1"
+        ]
+    assert call("create", "vol", "/dev/nvme1n1", "--read-only", "--dry-run")[0] == 0
+
+
 def test_release_leaves_the_array_on_its_drives(host: MdHost, volume: Path) -> None:
     host.description("vol").parent.mkdir(parents=True)
     host.description("vol").write_text("")

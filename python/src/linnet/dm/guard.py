@@ -86,6 +86,15 @@ def in_use(host: Host, one: Device) -> list[str]:
     return reasons
 
 
+def write_protected(host: Host, one: Device) -> list[str]:
+    """Why a device may not be written, in words. The kernel keeps a target that has opened it from no write."""
+    disk_of = host.sysfs(one.number).parent if (host.sysfs(one.number) / "partition").exists() else None
+    for path in (host.sysfs(one.number), *([disk_of] if disk_of else [])):
+        if (path / "ro").exists() and (path / "ro").read_text().strip() == "1":
+            return [f"{one.path} is read-only: blockdev --setrw /dev/{path.name.replace('!', '/')}"]
+    return []
+
+
 def partitioned(host: Host, one: Device) -> str | None:
     """What partitions a device has, in words; nothing where it has none."""
     if found := sorted(child.parent.name for child in host.sysfs(one.number).glob("*/partition")):

@@ -309,6 +309,8 @@ def _guard(host: Host, wish: Wish, devices: list[Device], plan: Plan, dry_run: b
     for one in devices:
         if one.size_bytes == 0:
             plan.refusals.append(f"{one.path} has size 0: is a medium inserted?")
+        if len(wish.devices) == 1 and not wish.read_only:
+            plan.refusals += [f"{reason}, or give --read-only" for reason in guard.write_protected(host, one)]
         with tolerated(plan, dry_run):
             plan.refusals += guard.in_use(host, one)
             examined.append(one)

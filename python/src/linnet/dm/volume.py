@@ -192,7 +192,7 @@ def _looked_up(host: Host, paths: Iterable[str], plan: Plan) -> dict[str, Device
 def _check_free(host: Host, drive: Device, expendable: bool, plan: Plan) -> None:
     """Refuse a drive that is in use, or holds data that are not expendable."""
     used = guard.in_use(host, drive)
-    plan.refusals += used
+    plan.refusals += [*used, *guard.write_protected(host, drive)]
     # Nothing is read from a drive that is in use: what it holds is changing.
     if not used and not expendable and (found := guard.data_on(host, drive)):
         plan.refusals.append(
@@ -232,6 +232,8 @@ def adopt(
             plan.refusals.append(f"{drive} is a spare; take it out before: mdadm --remove {of.path} /dev/{drive}")
         elif reason := md.unfit_member(member, member.offset):
             plan.refusals.append(f"{drive}: {reason}")
+        if host.sysfs(member.number).exists():
+            plan.refusals += guard.write_protected(host, guard.device_of(host, member.number))
     if parts := guard.partitioned(host, device):
         plan.refusals.append(
             f"{of.name} has {parts}: below a volume they have no devices, so what they hold could not be mounted. "
