@@ -120,6 +120,29 @@ def test_adopt_moves_no_data(host: MdHost) -> None:
     assert host.description("vol").read_text() == f"uuid={UUID}\narguments=policy linnet-best\n"
 
 
+def test_an_array_that_cannot_be_stopped_is_not_described(host: MdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+
+    fails = ""
+
+    def run(words: list[str]) -> str:
+        if words[1] == fails:
+            raise DmError(f"mdadm {words[1]}: no")
+        return MdHost.run(host, words)
+
+    monkeypatch.setattr(host, "run", run)
+    for word in ("--detail", "--stop"):
+        fails = word
+        code, out, _ = call("adopt", "/dev/md5", "--name", "vol", "--json")
+        told = json.loads(out)
+        assert code == 1 and not host.description("vol").exists() and told["not_done"]
+        assert told["recovery"].startswith("/dev/md5 runs as before and is not described; `fuser -v /dev/md5`")
+    # Once it is stopped, the description is what puts it together.
+    fails = "--assemble"
+    told = json.loads(call("adopt", "/dev/md5", "--name", "vol", "--json")[1])
+    assert host.description("vol").exists() and told["recovery"].startswith("`linnet dm start vol` goes on")
+
+
 def test_udev_looks_at_the_array_again_below_its_volume(host: MdHost) -> None:
     host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
     starter = host.root / "usr/lib/linnet/volume"

@@ -58,6 +58,10 @@ Hedge = Annotated[
 ]
 
 
+FAILURES = (DmError, OSError, KeyboardInterrupt, SystemExit)
+"""What ends a plan between two steps or within one."""
+
+
 @contextmanager
 def between_steps() -> Iterator[Callable[[], None]]:
     """Let a signal end a plan between two steps and never within one: what this yields raises what has come."""
@@ -97,6 +101,11 @@ def _say(plan: Plan, refused: bool) -> None:
         _tell(warn, line)
 
 
+def _say_left(left: list[str], recovery: str | None) -> None:
+    for line in [*(f"not done: {one}" for one in left), *([recovery] if recovery else [])]:
+        _tell(warn, line)
+
+
 def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> None:
     """Print every step and, unless it is a dry run, perform it. If anything is refused, no step is performed.
 
@@ -114,29 +123,46 @@ def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> N
         # Found in the middle, a missing program would leave drives wiped or an array stopped.
         machine.need(program for step in steps if (program := _program(step)))
     done: list[str] = []
+    recovery = None
     try:
         with machine.held(plan.holds if steps and not dry_run else None), between_steps() as end:
-            for step in steps:
-                end()
-                if not json:
-                    _tell(partial(print, flush=True), step)
-                if not dry_run:
-                    perform(machine, step)
-                done.append(str(step))
-    except (DmError, OSError, KeyboardInterrupt, SystemExit) as error:
+            try:
+                for step in steps:
+                    end()
+                    if not json:
+                        _tell(partial(print, flush=True), step)
+                    if not dry_run:
+                        perform(machine, step)
+                    done.append(str(step))
+            except FAILURES:
+                recovery = None if dry_run else _recovery(machine, plan, len(done))
+                raise
+    except FAILURES as error:
         left = [str(step) for step in steps[len(done) :]]
         if json:
             why = str(error) if isinstance(error, DmError | OSError) else "interrupted"
-            failed = {"error": why, "not_done": left, "recovery": plan.recovery}
+            failed = {"error": why, "not_done": left, "recovery": recovery}
             _tell(print_json, {"steps": done, "dry_run": False, **told, **failed})
         else:
-            for line in [*(f"not done: {one}" for one in left), *([plan.recovery] if plan.recovery else [])]:
-                _tell(warn, line)
+            _say_left(left, recovery)
         raise
     if json:
         print_json({"steps": done, "dry_run": dry_run, **told})
     if plan.refusals:
         raise typer.Exit(1)
+
+
+def _recovery(machine: Host, plan: Plan, done: int) -> str | None:
+    """What to do after a failure, ``done`` steps being carried out. A provisional description is taken back here."""
+    if plan.provisional is None or (after := done - plan.steps.index(plan.provisional)) > 1:
+        return plan.recovery
+    array, target = plan.provisional.array, plan.provisional.target
+    if after == 1:
+        try:
+            perform(machine, Forget(target))
+        except OSError as error:
+            return f"{array} runs as before, but {target} takes effect at the next boot: remove it ({error.strerror})"
+    return f"{array} runs as before and is not described; `fuser -v {array}` says which programs have it open"
 
 
 def initramfs_notes(machine: Host, plan: Plan) -> list[str]:

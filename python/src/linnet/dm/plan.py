@@ -122,6 +122,8 @@ class Plan:
     """A volume that udev must leave alone meanwhile."""
     recovery: str | None = None
     """What to do if a step fails."""
+    provisional: Describe | None = None
+    """A description that goes again if the step after it fails. Until that is done, there is nothing to recover."""
 
 
 @dataclass(frozen=True)

@@ -248,7 +248,8 @@ def adopt(
     words = _arguments(host, plan, Wish(name, members, models or (), policy, hedge=hedge))
     _module(host, plan)
     # First: without the description, udev would give the drives to md again.
-    plan.steps.append(Describe(host.description(name), of.path, words))
+    plan.provisional = Describe(host.description(name), of.path, words)
+    plan.steps.append(plan.provisional)
     plan.holds = name
     plan.steps.append(Run(["mdadm", "--stop", of.path]))
     for k, member in enumerate(of.members):
