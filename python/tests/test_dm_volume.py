@@ -53,6 +53,20 @@ def test_create_dry_run_and_json(host: MdHost) -> None:
     assert any("/usr/lib/linnet/volume is not installed" in line for line in told["notes"])
 
 
+def test_create_says_what_drives_of_other_sizes_lose(host: MdHost) -> None:
+    host.drive("/dev/nvme2n1", 2 * SIZE)
+    host.drive("/dev/nvme3n1", 2 * SIZE + 4096)
+    words = ("create", "vol", "--md", "--dry-run", "/dev/nvme0n1")
+    code, _, said = call(*words, "/dev/nvme2n1")
+    assert code == 0 and "what /dev/nvme2n1 has beyond stays unused" in said
+    code, _, said = call(*words, "/dev/nvme3n1")
+    assert code == 1 and "more than half of /dev/nvme3n1 would stay unused" in said and "--smallest" in said
+    code, _, said = call(*words, "/dev/nvme3n1", "--smallest")
+    assert code == 0 and "what /dev/nvme3n1 has beyond stays unused" in said
+    code, _, said = call("create", "vol", "/dev/nvme0n1", "/dev/nvme1n1", "--smallest")
+    assert code == 1 and "give --md too" in said
+
+
 def test_create_refuses_to_overwrite_data(host: MdHost) -> None:
     host.drive("/dev/nvme2n1", SIZE, b"precious")
     code, _, said = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme2n1")

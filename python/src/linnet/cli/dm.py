@@ -62,6 +62,9 @@ def create(
             metavar="K", help="Replica K begins out of service. Give it once per replica.", show_default=False
         ),
     ] = None,
+    smallest: Annotated[
+        bool, typer.Option("--smallest", help="With --md: more than half of a larger drive may stay unused.")
+    ] = False,
     hedge: Hedge = None,
     json: AsJson = False,
     dry_run: DryRun = False,
@@ -94,6 +97,7 @@ def create(
         trust_identical,
         out or (),
         hedge,
+        smallest,
     )
     machine = dm_plan.host()
     plan = volume.create(machine, wish, dry_run) if md else plan_create(machine, wish, dry_run)

@@ -142,6 +142,8 @@ class Wish:
     out: Sequence[int] = ()
     hedge: int | None = None
     """Extra reads for second copies of late reads, in percent."""
+    smallest: bool = False
+    """Drives of an array may be more than twice as large as the smallest."""
 
 
 def install_model(plan: Plan, host: Host, file: Path) -> str:
@@ -183,7 +185,7 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     _guard(host, wish, devices, plan, dry_run)
     known = len(devices) == len(wish.devices)
     filled_in = None if known else f"$(blockdev --getsz {shlex.quote(wish.devices[0])})"
-    length = filled_in or _length(devices, plan)
+    length = filled_in or least_length(devices, plan)
     models: list[str | None] = [install_model(plan, host, file) for file in wish.models]
     if not models and wish.policy in ("linnos", "linnet-best"):
         without = "is baseline" if wish.policy == "linnos" else "goes by average latencies alone"
@@ -241,6 +243,8 @@ def _check(wish: Wish) -> None:
             raise DmError(f"--out {k}: replicas are numbered from 0 to {len(wish.devices) - 1}")
     if len(set(wish.out)) == len(wish.devices):
         raise DmError("--out names every replica, but one must be in service")
+    if wish.smallest:
+        raise DmError("--smallest is for the drives of a new array; give --md too")
     if wish.hedge is not None:
         check_hedge(wish.hedge, 1)
         if len(wish.devices) == 1:
@@ -267,7 +271,8 @@ def _look_up(host: Host, paths: list[str], plan: Plan, dry_run: bool) -> list[De
     return found
 
 
-def _length(devices: list[Device], plan: Plan) -> int:
+def least_length(devices: list[Device], plan: Plan) -> int:
+    """Sectors of the smallest device, with a note about those that are larger."""
     least = min(devices, key=lambda one: one.size_bytes)
     larger = [one.path for one in devices if one.size_bytes > least.size_bytes]
     if larger:

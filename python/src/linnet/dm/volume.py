@@ -16,7 +16,7 @@ from linnet.dm import DmError, guard, md
 from linnet.dm.guard import SECTOR, Device
 from linnet.dm.host import Host
 from linnet.dm.md import number_of, text_of
-from linnet.dm.plan import Describe, Forget, Plan, Run, Wish, described_as, install_model, tolerated
+from linnet.dm.plan import Describe, Forget, Plan, Run, Wish, described_as, install_model, least_length, tolerated
 from linnet.dm.status import per_device
 from linnet.dm.table import REPLICAS_MAX, VOLUME_NAME, check_device_name, check_hedge, check_policy
 
@@ -148,7 +148,12 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
         return plan
     for number in named - {drive.number for drive in drives}:
         plan.refusals.append(f"--overwrite-data-on: {host.name(number)} is none of the drives")
-    sectors = min(drive.size_bytes for drive in drives) // SECTOR
+    sectors = least_length(drives, plan)
+    if not wish.smallest and (large := [one.path for one in drives if one.size_bytes > 2 * sectors * SECTOR]):
+        plan.refusals.append(
+            f"more than half of {', '.join(large)} would stay unused; if the size of the smallest drive is meant, say "
+            "so: --smallest"
+        )
     # The same place for the data on every drive, known before there is an array.
     offset = 16 * MIB_SECTORS if sectors >= 8192 * MIB_SECTORS else MIB_SECTORS
     size = (sectors - offset) // 128 * 128
