@@ -584,3 +584,21 @@ def test_an_export_as_root_follows_no_link(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="symbolic link"):
         record.split(trace, None, "vol", out)
     assert precious.read_text() == "old"
+
+
+@pytest.mark.parametrize("word", ["create", "message", "load", "resume", "remove"])
+def test_the_kernel_is_quoted_on_this_command_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    log = tmp_path / "dev/kmsg"
+    log.parent.mkdir()
+    log.write_text("3,7,1,-;device-mapper: table: 253:0: linnet: an earlier reason\n")
+    program = tmp_path / "dmsetup"
+    program.write_text('#!/bin/sh\nprintf %s "$2" >>"$KMSG"\necho failed >&2\nexit 1\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("KMSG", str(log))
+    new = "3,8,2,-;device-mapper: table: 253:1: linnet: size 0\n SUBSYSTEM=x\n"
+    for logged in ("", new):
+        with pytest.raises(DmError) as told:
+            Host(tmp_path).run(["dmsetup", word, logged])
+        quoted = "; the kernel: table: 253:1: linnet: size 0" if logged and word != "remove" else ""
+        assert str(told.value).endswith(f": failed{quoted}")

@@ -10,8 +10,8 @@ import shlex
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from linnet.dm import DmError
@@ -33,6 +33,17 @@ def _locked(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _reason(log: int) -> str:
+    """The last line about the target in what is left of the kernel log."""
+    lines = []
+    # Each read gives a record, and an error where there is no more of them or some were overwritten.
+    with suppress(OSError):
+        while record := os.read(log, 8192):
+            lines += record.decode(errors="replace").splitlines()
+    said = [line.split("device-mapper: ", 1)[1] for line in lines if "device-mapper: " in line and "linnet" in line]
+    return f"; the kernel: {said[-1]}" if said else ""
 
 
 class Host:
@@ -216,25 +227,33 @@ class Host:
     def run(self, words: list[str]) -> str:
         """Run a command; its standard output. A failure is an error that says what the kernel said."""
         self.need(words[:1])
-        done = self._call(words)
+        with self._kernel_log(words) as news:
+            done = self._call(words)
+            reason = news() if done.returncode else ""
         if done.returncode:
             said = " ".join(done.stderr.split()) or f"status {done.returncode}"
             # dmsetup says this in five lines; without permission it says another word.
             if "/dev/mapper/control: open failed: No such" in said:
                 raise DmError("the kernel has no device-mapper: modprobe dm-mod")
-            raise DmError(f"{shlex.join(words)}: {said}{self._kernel_said(words)}")
+            raise DmError(f"{shlex.join(words)}: {said}{reason}")
         return done.stdout
 
-    def _kernel_said(self, words: list[str]) -> str:
-        """The reason that device-mapper logs and does not return."""
-        if words[:2] not in (["dmsetup", "create"], ["dmsetup", "message"]):
-            return ""
+    @contextmanager
+    def _kernel_log(self, words: list[str]) -> Iterator[Callable[[], str]]:
+        """What this yields gives the reason that device-mapper has logged since then, and does not return."""
+        if words[:1] != ["dmsetup"] or words[1:2] not in (["create"], ["message"], ["load"], ["resume"]):
+            yield lambda: ""
+            return
         try:
-            log = self._call(["dmesg", "--nopager"]).stdout.splitlines()
-        except FileNotFoundError:
-            return ""
-        last = [line for line in log[-20:] if "device-mapper:" in line and "linnet" in line]
-        return f"; the kernel: {last[-1].split('device-mapper: ', 1)[1]}" if last else ""
+            log = os.open(self.root / "dev/kmsg", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            yield lambda: ""
+            return
+        try:
+            os.lseek(log, 0, os.SEEK_END)
+            yield lambda: _reason(log)
+        finally:
+            os.close(log)
 
     def _call(self, words: list[str]) -> subprocess.CompletedProcess[str]:
         if (program := self.program(words[0])) is None:
