@@ -22,6 +22,8 @@ from linnet.dm.table import REPLICAS_MAX, VOLUME_NAME, check_device_name, check_
 
 MIB_SECTORS = 2048
 UUID = re.compile(r"^uuid=(.*)$", re.MULTILINE)
+ARRAY_LINE = re.compile(r"(?im)^arr\w*[ \t]+(?:/dev/)?(?:md/?)?(\d+)(?=\s|$)")
+"""In mdadm.conf, whose keywords may be cut short; a line that begins with a blank continues another."""
 STARTER = "/usr/lib/linnet/volume"
 
 
@@ -102,10 +104,19 @@ def _arguments(host: Host, plan: Plan, wish: Wish) -> list[str]:
     return words
 
 
+def _configured(host: Host) -> set[int]:
+    """Numbers of the arrays that mdadm.conf names, whether they are there or not."""
+    found = set()
+    for where in ("etc/mdadm", "etc"):
+        for path in (host.root / where / "mdadm.conf", *(host.root / where / "mdadm.conf.d").glob("*.conf")):
+            found |= {int(number) for number in ARRAY_LINE.findall(text_of(path))}
+    return found
+
+
 def free_array(host: Host) -> str:
-    """The first number that no array has."""
-    k = 0
-    while (host.root / f"sys/block/md{k}").exists():
+    """The first number that no array has, now or by the configuration of mdadm."""
+    k, configured = 0, _configured(host)
+    while k in configured or (host.root / f"sys/block/md{k}").exists():
         k += 1
     return f"md{k}"
 
