@@ -170,6 +170,18 @@ def test_an_array_that_cannot_be_stopped_is_not_described(host: MdHost, monkeypa
     assert host.description("vol").exists() and told["recovery"].startswith("`linnet dm start vol` goes on")
 
 
+def test_a_plan_that_keeps_udev_away_is_not_to_be_typed(host: MdHost, volume: Path) -> None:
+    for words, held in (
+        (("create", "new", "--md", "/dev/nvme0n1", "/dev/nvme1n1"), True),
+        (("release", "vol"), True),
+        (("create", "new", "/dev/nvme0n1"), False),
+    ):
+        told = json.loads(call(*words, "--dry-run", "--json")[1])
+        assert any("not typed: it keeps udev from" in line for line in told["notes"]) == held, words
+    told = json.loads(call("release", "vol", "--json")[1])
+    assert not any("not typed" in line for line in told["notes"])
+
+
 def test_udev_looks_at_the_array_again_below_its_volume(host: MdHost) -> None:
     host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
     starter = host.root / "usr/lib/linnet/volume"

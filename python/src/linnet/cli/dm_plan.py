@@ -111,7 +111,7 @@ def carry_out(machine: Host, plan: Plan, dry_run: bool, json: bool = False) -> N
 
     Raises ``typer.Exit`` with 1 if anything is refused, in a dry run once every step is printed.
     """
-    plan.notes += initramfs_notes(machine, plan)
+    plan.notes += initramfs_notes(machine, plan) + (_hold_notes(plan) if dry_run else [])
     told = {"warnings": plan.warnings, "refusals": plan.refusals, "notes": plan.notes}
     refused = bool(plan.refusals) and not dry_run
     if not json:
@@ -171,6 +171,16 @@ def initramfs_notes(machine: Host, plan: Plan) -> list[str]:
     if not changes or not machine.initramfs_copies():
         return []
     return ["the initramfs has copies of the descriptions; afterwards: update-initramfs -u -k all"]
+
+
+def _hold_notes(plan: Plan) -> list[str]:
+    """What the commands of a plan do not do when they are typed."""
+    if plan.holds is None or not plan.steps:
+        return []
+    return [
+        f"to be run by linnet, not typed: it keeps udev from {plan.holds} meanwhile, which would put the array "
+        "together between two commands"
+    ]
 
 
 def _program(step: Step) -> str | None:
