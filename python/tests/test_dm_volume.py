@@ -5,10 +5,13 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from linnet.cli import dm_plan
 from linnet.dm import DmError, guard
+from linnet.dm.plan import Describe
 from md_host import SIZE, UUID, MdHost, call, commands, machine, volume_above
 
 
@@ -168,6 +171,22 @@ def test_an_array_that_cannot_be_stopped_is_not_described(host: MdHost, monkeypa
     fails = "--assemble"
     told = json.loads(call("adopt", "/dev/md5", "--name", "vol", "--json")[1])
     assert host.description("vol").exists() and told["recovery"].startswith("`linnet dm start vol` goes on")
+
+
+def test_a_dry_run_that_is_interrupted_takes_nothing_back(host: MdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    host.description("vol").parent.mkdir(parents=True)
+    host.description("vol").write_text("uuid=1\n")
+    told = dm_plan._tell
+
+    def interrupted(say: Callable[[object], None], what: object) -> None:
+        if isinstance(what, Describe):
+            os.kill(os.getpid(), signal.SIGINT)
+        told(say, what)
+
+    monkeypatch.setattr(dm_plan, "_tell", interrupted)
+    assert call("adopt", "/dev/md5", "--name", "vol", "--dry-run")[0] == 130
+    assert host.description("vol").read_text() == "uuid=1\n"
 
 
 def test_a_plan_that_keeps_udev_away_is_not_to_be_typed(host: MdHost, volume: Path) -> None:
