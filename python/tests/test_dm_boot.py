@@ -125,6 +125,21 @@ def test_start_puts_a_volume_together(machine: Machine) -> None:
     assert machine.run("start", "vol")[:2] == (0, "vol is started\n") and machine.log == []
 
 
+def test_an_array_with_partitions_stays_without_the_volume(machine: Machine) -> None:
+    legs = [f"/dev/mapper/vol-leg{k}" for k in range(2)]
+    subprocess.run([machine.root / "bin/mdadm", "--assemble", "/dev/md0", *legs], check=True)
+    for k in range(2):
+        (machine.root / f"dm/vol-leg{k}").touch()
+    part = machine.root / "sys/block/md0/md0p1"
+    code, out, said = machine.run("top", "/dev/md0", UUID, ID_PART_TABLE_TYPE="gpt")
+    assert (code, out, machine.log) == (0, "", []) and "md0 has partitions" in said
+    part.mkdir()
+    (part / "partition").write_text("1\n")
+    assert machine.run("top", "/dev/md0", UUID)[:2] == (0, "")
+    shutil.rmtree(part)
+    assert machine.run("top", "/dev/md0", UUID)[1].startswith("LINNET_VOLUME=vol\n")
+
+
 @pytest.mark.parametrize("trust", ["trusted", "pending", "untrusted"])
 def test_a_member_that_is_no_leg_ends_the_trust(machine: Machine, trust: str) -> None:
     machine.drives(2)
