@@ -227,8 +227,9 @@ def remove(host: Host, name: str, dry_run: bool) -> Plan:
         plan.refusals.append(f"{name} is a device of the target {', '.join(sorted(others))}, not of linnet")
     if any(words[2:4] == ["linnet", "md"] for words in lines):
         plan.notes.append(
-            f"the array stays on the legs: `linnet dm start {name}` puts the volume above it again, as udev does when a "
-            f"program has written to the array and closes it; to take it off for good: `linnet dm start {name}`, then `linnet dm release {name}`"
+            f"the array stays on the legs: `linnet dm start {name}` puts the volume above it again, as udev does "
+            f"when a program has written to the array and closes it; to take it off for good: `linnet dm start {name}`, "
+            f"then `linnet dm release {name}`"
         )
     return plan
 
