@@ -228,8 +228,8 @@ def remove(host: Host, name: str, dry_run: bool) -> Plan:
     if any(words[2:4] == ["linnet", "md"] for words in lines):
         plan.notes.append(
             f"the array stays on the legs: `linnet dm start {name}` puts the volume above it again, as udev does "
-            f"when a program has written to the array and closes it; to take it off for good: `linnet dm start {name}`, "
-            f"then `linnet dm release {name}`"
+            f"when a program has written to the array and closes it; to take it off for good: "
+            f"`linnet dm start {name}`, then `linnet dm release {name}`"
         )
     return plan
 
