@@ -263,7 +263,8 @@ fn a_refused_choice_leaves_nothing_of_an_earlier_one() {
     }
     // An export name that is too long ends the session without a word: its answer has no form for an error.
     let mut stream = greet(&socket);
-    send_option(&mut stream, 1, &vec![b'a'; 100_000]);
+    // Its length alone: the server does not wait for the rest, which would find a closed socket.
+    stream.write_all(&[&b"IHAVEOPT"[..], &1u32.to_be_bytes(), &100_000u32.to_be_bytes()].concat()).unwrap();
     assert_eq!(stream.read(&mut [0]).unwrap_or(0), 0);
 }
 
