@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from linnet.place import judge as judging
+from linnet.place import moments
 from linnet.place.answers import TARGETS
 from linnet.place.fitted_file import from_bytes
 from linnet.place.fitting import fit_model, model_file
@@ -90,6 +91,7 @@ def test_a_model_of_reads_answers_for_reads(tmp_path: Path) -> None:
         if name.startswith("read"):
             assert math.isfinite(said[name].value) and said[name] == known[name]
     assert model.unmeasured(drive, [reader]) is None
+    assert np.isfinite(model.sums(moments.rows([reader, writer]))).all(), "what may be outstanding, too"
     (said,) = model.predict([drive], [writer], [[reader]])
     assert all(math.isnan(one.value) for name, one in said.items() if name.startswith("write_latency"))
     assert model.unmeasured(drive, [writer]) == "no latency of writes was measured"

@@ -107,7 +107,7 @@ class PlacementModel:
     def _longest_s(self) -> float:
         """Longest mean latency that was measured, of reads or of writes."""
         means = [TARGETS.index(f"{op}_latency_mean_us") for op in OPS]
-        return math.exp(float(self.latency.known.outcomes[:, means].max())) / 1e6
+        return math.exp(float(np.nanmax(self.latency.known.outcomes[:, means]))) / 1e6
 
     @cached_property
     def most_outstanding(self) -> float:
@@ -306,7 +306,7 @@ def assembled(
             points,
             values[:, t],
             latency.noise,
-        ).given(points, known.outcomes[:, t], latency.noise)
+        ).given(points, values[:, t], latency.noise)
         for t, target in enumerate(targets)
     ]
     known_factor, new_factor = (
