@@ -110,7 +110,7 @@ def _from(head: dict[str, Any], columns: Floats) -> PlacementModel:
     for target in head["targets"]:
         if form == "open-loop-1":
             # All hyperparameters but the length of reads, which older models do not tell from writes.
-            target["hyperparameters"].insert(READS_AT, math.log(KERNEL.hypers[READS_AT].median))
+            target["hyperparameters"].insert(READS_AT, float(KERNEL.usual[READS_AT]))
         _check(target)
     return assembled(known, head["targets"], *_measured_limits(head))
 

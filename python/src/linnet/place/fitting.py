@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -79,7 +78,7 @@ def model_file(model: PlacementModel) -> bytes:
 UNTOLD = {
     "centre": 0.0,
     "roughness": ROUGHNESS[0],
-    "hyperparameters": [math.log(hyper.median) for hyper in KERNEL.hypers],
+    "hyperparameters": KERNEL.usual.tolist(),
     "known_factor": 1.0,
     "new_factor": 1.0,
     "known_parts": [0.0] * len(BETWEEN),

@@ -60,6 +60,11 @@ class Kernel:
     terms: tuple[Term, ...]
     hypers: tuple[Hyper, ...]
 
+    @property
+    def usual(self) -> Floats:
+        """Logarithms of the hyperparameters before anything is learned: the medians of their priors."""
+        return np.log([hyper.median for hyper in self.hypers])
+
     def matrix(self, theta: Floats, roughness: float, a: Points, b: Points) -> Floats:
         """Covariance of points (n) and others (m), without noise: (n, m). ``theta`` are logarithms."""
         value = {hyper.name: math.exp(log) for hyper, log in zip(self.hypers, theta, strict=True)}
@@ -156,10 +161,8 @@ def fit(
     """
     known = np.isfinite(values)
     if not known.any():
-        usual = np.log([hyper.median for hyper in kernel.hypers])
-        return Process(kernel, usual, orders[0], math.nan, dict(points), values, np.zeros(len(values))).given(
-            points, values, np.zeros(len(values))
-        )
+        none = {name: np.asarray(column)[known] for name, column in points.items()}
+        return Process(kernel, kernel.usual, orders[0], math.nan, none, values[known], np.zeros(0))
     points, values = {name: np.asarray(column)[known] for name, column in points.items()}, values[known]
     order = by_content(points, values)
     columns = {name: np.asarray(column)[order] for name, column in points.items()}
@@ -200,7 +203,7 @@ def _optimise(
 ) -> tuple[Floats, float]:
     from scipy.optimize import minimize
 
-    median = np.log([hyper.median for hyper in kernel.hypers])
+    median = kernel.usual
     spread = np.array([hyper.spread for hyper in kernel.hypers])
     bounds = [(m - 4 * s, m + 4 * s) for m, s in zip(median, spread, strict=True)]
     bounds[-1] = (max(bounds[-1][0], LOG_NOISE_LEAST), bounds[-1][1])

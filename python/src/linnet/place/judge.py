@@ -18,7 +18,7 @@ import numpy as np
 from linnet.place.confidence import CONFIDENCES
 from linnet.place.models.closed_loop import ClosedLoop
 from linnet.place.models.make import make
-from linnet.place.models.model import Model, groups_of
+from linnet.place.models.model import Model, groups_of, known_medians
 from linnet.place.models.open_loop import OpenLoop
 from linnet.place.observations import Floats, Observations
 from linnet.place.probing import probe
@@ -226,9 +226,8 @@ def interval_factors(question: Question, train: Observations, seed: int, start: 
     factors = _factors("linnet", inner, len(train.targets))
     if inner:
         step = [np.log1p(HALF_STEP_US / np.exp(part.rows.outcomes)) / part.ours.predict(part.rows)[1] for part in inner]
-        for target, one in enumerate(np.concatenate(step).T):
-            if np.isfinite(one).any():
-                factors[-1, target] = max(factors[-1, target], float(np.nanmedian(one)))
+        least = known_medians(np.concatenate(step))
+        factors[-1] = np.where(np.isnan(least), factors[-1], np.maximum(factors[-1], least))
     return factors
 
 
@@ -316,11 +315,6 @@ def _least(values: Sequence[float | None], which: Callable[[list[float]], float]
     return which(known) if known else None
 
 
-def _medians(outcomes: Floats) -> Floats:
-    """Of each target's known outcomes; NaN where there is none."""
-    return np.array([np.median(one[np.isfinite(one)]) if np.isfinite(one).any() else math.nan for one in outcomes.T])
-
-
 def ceiling(data: dict[str, Observations]) -> list[dict[str, Any]]:
     """What repeating a run predicts: each minute by the median of the cell's other runs, where there are repeats."""
     rows = []
@@ -331,7 +325,7 @@ def ceiling(data: dict[str, Observations]) -> list[dict[str, Any]]:
             for run in sorted(set(runs)):
                 own, others = cell[runs == run], cell[runs != run]
                 if len(others):
-                    mean = _medians(tried.outcomes[others])
+                    mean = known_medians(tried.outcomes[others])
                     part = tried.take(own)
                     unknown = np.full((len(LEVELS), *part.outcomes.shape), np.nan)
                     answers.add(part, np.broadcast_to(mean, part.outcomes.shape), unknown)

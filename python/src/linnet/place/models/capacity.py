@@ -39,10 +39,13 @@ ROUNDS = 4
 
 @dataclass(frozen=True)
 class Capacity:
-    """Pages of 4 KiB per second that a drive sustains of each operation alone; infinite where nothing tells."""
+    """Pages of 4 KiB per second that a drive, or each of several, sustains of each operation alone.
 
-    reads: float
-    writes: float
+    Infinite where nothing tells.
+    """
+
+    reads: float | Floats
+    writes: float | Floats
 
     def share(self, reads: Floats, writes: Floats) -> Floats:
         """Share of the drive that pages per second take; more than 1 is not sustained."""
@@ -68,6 +71,12 @@ def capacities(known: Observations, asked: Observations | None = None) -> dict[s
         measured[drive], seen[drive] = _measured(drive, known.take(rows), sheet[drive].figures)
     found = {op: _all(op, sheet, measured, seen) for op in OPS}
     return {drive: Capacity(found["read"][drive], found["write"][drive]) for drive in sheet}
+
+
+def rooms(rows: Observations, capacity: Mapping[str, Capacity]) -> Capacity:
+    """What the drive of each row sustains."""
+    room = [capacity[str(drive)] for drive in rows.labels["drive"]]
+    return Capacity(np.array([one.reads for one in room]), np.array([one.writes for one in room]))
 
 
 @dataclass(frozen=True)

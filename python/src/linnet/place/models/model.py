@@ -39,6 +39,17 @@ def groups_of(labels: Labels) -> list[NDArray[np.intp]]:
     return np.split(order, np.cumsum(np.bincount(member))[:-1]) if len(first) else []
 
 
+def known_medians(outcomes: Floats) -> Floats:
+    """Median of each target's known outcomes, (targets,) of (n, targets); NaN where there is none."""
+    found = np.median(outcomes, axis=0)
+    for target in np.flatnonzero(np.isnan(found)):
+        # Minutes that lack an outcome say nothing of it.
+        told = outcomes[np.isfinite(outcomes[:, target]), target]
+        if len(told):
+            found[target] = np.median(told)
+    return np.asarray(found, float)
+
+
 def by_cell(rows: Observations) -> tuple[Observations, NDArray[np.intp]]:
     """One row for each cell, medians of its rows; and for each row the index of its cell."""
     groups = groups_of(rows.labels["cell"])
@@ -50,16 +61,10 @@ def by_cell(rows: Observations) -> tuple[Observations, NDArray[np.intp]]:
     def median(values: Floats) -> Floats:
         return np.array([np.median(values[group], axis=0) for group in groups])
 
-    outcomes = median(rows.outcomes)
-    for cell, target in zip(*np.nonzero(np.isnan(outcomes)), strict=True):
-        # Minutes that lack an outcome say nothing of it.
-        told = rows.outcomes[groups[cell], target]
-        if np.isfinite(told).any():
-            outcomes[cell, target] = np.nanmedian(told)
     return (
         replace(
             first,
-            outcomes=outcomes,
+            outcomes=np.array([known_medians(rows.outcomes[group]) for group in groups]),
             inputs={name: median(values) for name, values in rows.inputs.items()},
             achieved={name: median(values) for name, values in rows.achieved.items()},
         ),

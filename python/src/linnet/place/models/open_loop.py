@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet.place.gaussian import ROUGHNESS, Hyper, Kernel, Points, Process, Term, fit
-from linnet.place.models.capacity import Capacity, capacities
+from linnet.place.models.capacity import Capacity, capacities, rooms
 from linnet.place.models.model import LEAST_SPREAD, by_cell
 from linnet.place.observations import Floats, Observations
 
@@ -118,21 +118,20 @@ class OpenLoop:
         capacity = capacities(self.known, cells)
         known, asked = coordinates(self.known, capacity), coordinates(cells, capacity)
         values = learned(self.known, known)
-        answers = [
-            process.given(known, values[:, t], self.noise).predict(asked) for t, process in enumerate(self.processes)
-        ]
+        processes = [process.given(known, values[:, t], self.noise) for t, process in enumerate(self.processes)]
+        answers = [process.predict(asked) for process in processes]
         mean = np.stack([mean for mean, _ in answers], 1)
         spread = np.stack([spread for _, spread in answers], 1)
         cliff = bracket_jumps(known, values, asked) / math.sqrt(12)
-        few = asked["queued"] < least_queued(self.known)
+        least = least_queued(self.known)
+        few = asked["queued"] < least
         ends = np.full_like(mean, -math.inf)
         if few.any():
             open_ = np.zeros(int(few.sum()), bool)
             labels = {name: asked[name][few] for name in ("drive", "model")}
             end = {**place_of(np.full(len(open_), SATURATED), open_, asked["reads"][few]), **labels}
-            for t, process in enumerate(self.processes):
-                ends[few, t] = process.given(known, values[:, t], self.noise).predict(end)[0]
-        mean = with_queue(mean, asked["queued"], least_queued(self.known), ends)
+            ends[few] = np.stack([process.predict(end)[0] for process in processes], 1)
+        mean = with_queue(mean, asked["queued"], least, ends)
         return mean, np.maximum(np.hypot(spread, cliff), LEAST_SPREAD)
 
     def next_probe(self, candidates: Observations, probes: Observations | None) -> int:
@@ -186,9 +185,7 @@ def bracket_jumps(known: Points, outcomes: Floats, asked: Points) -> Floats:
 
 def shares(rows: Observations, capacity: Mapping[str, Capacity]) -> Floats:
     """Share of their drives that the offered loads of rows take; above 1 they are held back."""
-    room = [capacity[str(drive)] for drive in rows.labels["drive"]]
-    reads, writes = (np.array(one) for one in ([c.reads for c in room], [c.writes for c in room]))
-    return np.asarray(rows.inputs["all_read_pages"] / reads + rows.inputs["all_write_pages"] / writes, float)
+    return rooms(rows, capacity).share(rows.inputs["all_read_pages"], rows.inputs["all_write_pages"])
 
 
 def coordinates(rows: Observations, capacity: Mapping[str, Capacity]) -> dict[str, NDArray[Any]]:
@@ -198,7 +195,7 @@ def coordinates(rows: Observations, capacity: Mapping[str, Capacity]) -> dict[st
     """
     share = shares(rows, capacity)
     closed = share >= SATURATED
-    reads = rows.inputs["all_read_pages"] / np.array([capacity[str(drive)].reads for drive in rows.labels["drive"]])
+    reads = rows.inputs["all_read_pages"] / rooms(rows, capacity).reads
     return {
         **place_of(np.where(closed, 1.0, np.clip(share, SHARE_LEAST, SATURATED)), closed, reads_of(reads, share)),
         "queued": queued(closed, rows.inputs["depth"]),
