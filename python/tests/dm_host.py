@@ -3,8 +3,11 @@
 
 from pathlib import Path
 
+import pytest
+from linnet.cli import app, dm_plan
 from linnet.dm import DmError
 from linnet.dm.host import Host
+from typer.testing import CliRunner
 
 SIZE = 4 << 20
 
@@ -99,3 +102,30 @@ class FakeHost(Host):
     def run(self, words: list[str]) -> str:
         self.ran.append(words)
         return self.answers.get(" ".join(words[:2]), "")
+
+
+def two_drives(root: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
+    """A machine of two drives, `a` and `b`, which the commands take for theirs."""
+    machine = FakeHost(root)
+    machine.a, machine.b = machine.drive("/dev/nvme0n1"), machine.drive("/dev/nvme1n1")
+    monkeypatch.setattr(dm_plan, "host", lambda: machine)
+    return machine
+
+
+def dm(*words: object):
+    """Run a command that must succeed; what it printed."""
+    result = CliRunner().invoke(app, ["dm", *map(str, words)], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(host: FakeHost, *words: object) -> str:
+    """Run a command that must refuse, and must not have run anything; what it said."""
+    result = CliRunner().invoke(app, ["dm", *map(str, words)])
+    assert result.exit_code != 0
+    assert host.ran == []
+    assert not host.firmware.exists()
+    if isinstance(result.exception, SystemExit):
+        return result.stderr
+    assert isinstance(result.exception, DmError), result.exception
+    return str(result.exception)
