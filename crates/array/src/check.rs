@@ -18,9 +18,10 @@
 
 use std::collections::HashMap;
 
+use linnet_core::Rate;
 use linnet_types::{Nanos, Op, Request};
 
-use crate::{Array, Budget, Config, CopyId, Counters, Input, Observer, Output, Progress};
+use crate::{Array, Config, CopyId, Counters, Input, Observer, Output, Progress};
 
 /// An observer that checks rules. It collects violations; [`Checker::finish`] returns them.
 #[derive(Debug, Default)]
@@ -135,10 +136,10 @@ impl Checker {
             expected.out_until_ns = now_ns;
         } else if failed {
             expected.errors += 1;
-            if expected.errors == config.error_limit || probe {
-                let absence_ns = if expected.backoff_ns > 0 { expected.backoff_ns } else { config.out_ns };
+            if expected.errors == config.settings.errors_max || probe {
+                let absence_ns = if expected.backoff_ns > 0 { expected.backoff_ns } else { config.settings.out_ns };
                 expected.out_until_ns = now_ns + absence_ns;
-                expected.backoff_ns = (2 * absence_ns).min(config.out_ns_max);
+                expected.backoff_ns = (2 * absence_ns).min(config.settings.out_ns_max);
             }
         }
         let flew_ns = now_ns - submitted_ns;
@@ -149,7 +150,7 @@ impl Checker {
     /// A read goes to a device.
     fn reads(&mut self, device: usize, tag: u64, copy: CopyId) {
         let Some(Rules { config, revokes: Revokes::None, everywhere: true }) = &self.rules else { return };
-        let (now_ns, limit) = (self.now_ns, config.error_limit);
+        let (now_ns, limit) = (self.now_ns, config.settings.errors_max);
         let out = |expected: &Expected| expected.errors >= limit && now_ns < expected.out_until_ns;
         let tried = self.requests.get(&tag).map_or(0, |life| life.tried);
         let other = (0..self.devices.len()).find(|&k| k != device && tried >> k & 1 == 0 && !out(&self.devices[k]));
@@ -201,8 +202,7 @@ impl Checker {
             format!("hedges do not add up: {c:?}")
         });
         if let Some(Rules { config, revokes, .. }) = self.rules.clone() {
-            let within = |used: u64, budget: Budget| {
-                let rate = budget.rate();
+            let within = |used: u64, rate: Rate| {
                 let earned = u128::from(c.reads) * u128::from(rate.per_million) + u128::from(rate.burst) * 1_000_000;
                 u128::from(used) * 1_000_000 <= earned
             };
@@ -210,7 +210,7 @@ impl Checker {
             let own = c.revokes - c.refusals;
             let allowed = match revokes {
                 Revokes::None => own == 0,
-                Revokes::Budget => within(own, config.revoke_budget),
+                Revokes::Budget => within(own, config.settings.revokes),
                 Revokes::Any => true,
             };
             self.rule(allowed, || format!("more revokes than their budget: {c:?}"));

@@ -22,7 +22,7 @@ mod tests;
 
 pub use array::Array;
 pub use check::{Checker, Revokes};
-pub use config::{Budget, Config, DEVICES_MAX, WriteMode};
+pub use config::{Config, DEVICES_MAX, WriteMode};
 pub use counters::Counters;
 pub use drive::{Input, Observer, Playback, Progress, ReadLatencies, RunOptions, RunResult, drive, run, run_on};
 pub use error::Error;

@@ -50,23 +50,26 @@ pub struct Settings {
     pub on: u32,
     /// The configured policy. If its models are missing, another one replaces it.
     pub policy: Policy,
-    /// Age at which the state of a replica expires; [`Nanos::MAX`]: never.
+    /// Age at which the state of a replica expires; [`Nanos::MAX`]: never. Default 10 ms: the order of a flush or
+    /// collection burst (1-30 ms).
     pub age_ns: Nanos,
-    /// First time out of service after errors; it doubles with each probe that fails.
+    /// First time out of service after errors; it doubles with each probe that fails. Default 10 ms.
     pub out_ns: Nanos,
-    /// Upper limit of that doubling.
+    /// Upper limit of that doubling. Default 1 s.
     pub out_ns_max: Nanos,
-    /// Consecutive errors that take a replica out of service.
+    /// Consecutive errors that take a replica out of service. Default 3: one bad flash page is not enough.
     pub errors_max: u32,
     /// ewma-inflight and linnet-best: a replica that is silent for more `age_ns` than these is probed.
+    /// Default 100.
     pub probe_ages: u32,
-    /// A prediction of slow by trees allows revokes for this many `age_ns`.
+    /// A prediction of slow by trees allows revokes for this many `age_ns`. Default 5.
     pub revoke_ages: u32,
     /// Revokes of one replica without a read completing there; the next one becomes a probe.
+    /// Default 1,024: probes stay below 0.1 % of revokes.
     pub revokes_in_row_max: u32,
-    /// Budget of revokes.
+    /// Budget of revokes. Default 1 per read, 1,024 in a row.
     pub revokes: Rate,
-    /// Budget of hedges.
+    /// Budget of linnet-best's hedges. Default 0.02 per read, 256 in a row.
     pub hedges: Rate,
 }
 

@@ -5,8 +5,9 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
 use linnet_array::{
-    Budget, Config, Counters, DeviceModel, Error, Estimate, Observer, Playback, Policy, Progress as At, RunResult,
+    Config, Counters, DeviceModel, Error, Estimate, Observer, Playback, Policy, Progress as At, RunResult,
 };
+use linnet_core::Rate;
 use linnet_measure::Summary;
 use linnet_sim::{Chance, FaultPlan};
 use linnet_ssd::{DeviceParams, PRESETS, QUEUED_PRESETS, Ssd};
@@ -180,7 +181,7 @@ impl PyArray {
         let hedge_bytes_max = hedge_bytes_max.unwrap_or(u32::MAX);
         let mut config = Config { probe_share, hedge_bytes_max, ..self.config(seed, failover_ns, writes_to_all) };
         if !hedges {
-            config.hedge_budget = Budget { share: 0.0, burst: 0 };
+            config.hedge_budget = Rate::new(0.0, 0);
         }
         let playback = Playback { closed_loop, warm_up_ns, log };
         let setup = Setup::new(&streams, &models, config)?;

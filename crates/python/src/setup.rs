@@ -50,7 +50,7 @@ impl Setup {
 
     /// The hedging of linnet-best on these devices.
     pub fn hedging(&self) -> Hedging {
-        linnet_array::hedging_of(&self.learned, &self.config.settings())
+        linnet_array::hedging_of(&self.learned, &self.config.settings)
     }
 
     /// The trees of each device.

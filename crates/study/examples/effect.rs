@@ -15,8 +15,8 @@
 use std::cell::{RefCell, RefMut};
 use std::collections::VecDeque;
 
-use linnet_array::{Budget, Config, DeviceModel, Playback, RunOptions, policy, run};
-use linnet_core::Model;
+use linnet_array::{Config, DeviceModel, Playback, RunOptions, policy, run};
+use linnet_core::{Model, Rate, Settings};
 use linnet_measure::quantile;
 use linnet_sim::{Chance, Modelled};
 use linnet_ssd::{Params, Ssd};
@@ -173,9 +173,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let thresholds: Vec<_> = learned.iter().map(|one| one.thresholds).collect();
     for (label, name, hedges, failover) in POLICIES {
         let default = Config::default();
-        let none = Budget { share: 0.0, burst: 0 };
+        let none = Rate::new(0.0, 0);
         let array = Config {
-            age_ns: age_ms * 1_000_000 * scale,
+            settings: Settings { age_ns: age_ms * 1_000_000 * scale, ..default.settings },
             failover_ns: if failover { default.failover_ns * scale } else { 0 },
             read_timeout_ns: default.read_timeout_ns * scale,
             hedge_budget: if hedges { default.hedge_budget } else { none },

@@ -79,14 +79,14 @@ pub fn policy(name: &str, learned: &[DeviceModel], config: &Config) -> Result<Bo
         learned.iter().map(|device| Some(pick(&device.thresholds)).filter(|&ns| ns > 0)).collect()
     };
     let none = || vec![None; learned.len()];
-    let settings = config.settings();
+    let settings = &config.settings;
     Ok(match name {
         "baseline" => Box::new(Core::averages("baseline", linnet_core::Policy::Baseline)),
         "clone" => Box::new(plain::Cloning),
         "random" => Box::new(plain::Random),
         "shortest-queue" => Box::new(Core::averages("shortest-queue", linnet_core::Policy::ShortestQueue)),
         "ewma-inflight" => Box::new(Core::averages("ewma-inflight", linnet_core::Policy::EwmaInflight)),
-        "ewma-hedged" => Box::new(Core::ewma_hedged(learned, &settings)),
+        "ewma-hedged" => Box::new(Core::ewma_hedged(learned, settings)),
         "power-of-two" => Box::new(sampled::PowerOfTwo),
         "prequal" => Box::new(sampled::Prequal::new(learned.len())),
         "c3" => Box::new(c3::C3::new(learned.len())),
@@ -107,10 +107,10 @@ pub fn policy(name: &str, learned: &[DeviceModel], config: &Config) -> Result<Bo
         "linnos+h99" => {
             Box::new(Core::linnos("linnos+h99", networks(learned)?, per_device(|thresholds| thresholds.latency_ns_p99)))
         }
-        "trees-only" => Box::new(Core::trees_only(learned, &settings)),
-        "linnet-best" => Box::new(Core::best(learned, &settings)),
-        "linnet-expected" => Box::new(expected::Expected::new(learned, &settings)),
-        "linnet+hl" => Box::new(Core::trees(learned, per_device(|thresholds| thresholds.hedge_ns), &settings)),
+        "trees-only" => Box::new(Core::trees_only(learned, settings)),
+        "linnet-best" => Box::new(Core::best(learned, settings)),
+        "linnet-expected" => Box::new(expected::Expected::new(learned, settings)),
+        "linnet+hl" => Box::new(Core::trees(learned, per_device(|thresholds| thresholds.hedge_ns), settings)),
         "oracle" => Box::new(oracle::Oracle),
         _ => return Err(unknown(name)),
     })
@@ -235,7 +235,7 @@ mod tests {
             thresholds: Thresholds { latency_ns_p95, ..Thresholds::default() },
             ..DeviceModel::default()
         };
-        let delay_of = |learned: &[DeviceModel]| hedging_of(learned, &Config::default().settings()).delay_ns();
+        let delay_of = |learned: &[DeviceModel]| hedging_of(learned, &Config::default().settings).delay_ns();
         assert_eq!(delay_of(&[with(0), with(3_000_000), with(2_000_000)]), Some(2_000_000));
         assert_eq!(delay_of(&[with(0), with(0)]), Some(10_000_000));
     }

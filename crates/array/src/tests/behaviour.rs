@@ -3,9 +3,7 @@
 
 use super::*;
 use crate::drive::drive;
-use crate::{
-    Array, Budget, Error, Observer, Placement, Playback, Progress, RunOptions, RunResult, WriteMode, policy, run,
-};
+use crate::{Array, Error, Observer, Placement, Playback, Progress, RunOptions, RunResult, WriteMode, policy, run};
 use linnet_sim::{Chance, FaultPlan, Faulty, Modelled, TestDevice, VirtualClock, Window};
 use linnet_types::{Device, LatencyModel, Outcome, Request};
 
@@ -35,7 +33,7 @@ fn reads(count: u64, gap_ns: Nanos) -> Vec<IoRecord> {
 #[test]
 fn a_revoke_costs_one_failover() {
     let models = learned(&[Some(revokes_above(1000)), None]);
-    let config = Config { age_ns: 1_000_000_000, ..two_replicas() };
+    let config = Config { settings: aged(1_000_000_000), ..two_replicas() };
     let result = go("linnos", &mut slow_and_fast(), &reads(10, 3_000_000), &models, config);
     let expected: Vec<Nanos> = [vec![SLOW_NS; 4], vec![15_000 + FAST_NS; 6]].concat();
     assert_eq!(result.reads.latency_ns, expected, "four reads fill the history, then the network revokes");
@@ -59,7 +57,7 @@ fn a_device_that_looks_slow_is_probed_and_recovers() {
     let models = learned(&[Some(revokes_above(1000)), None]);
     let mut devices = [20_000_000, 0].map(|slow_until_ns| Modelled::new(Recovers { slow_until_ns }));
     // A slow verdict expires after 100 times this, 10 ms.
-    let config = Config { age_ns: 100_000, ..two_replicas() };
+    let config = Config { settings: aged(100_000), ..two_replicas() };
     let result = go("linnos", &mut devices, &reads(1000, 100_000), &models, config);
     let c = result.counters;
     // Four slow reads have completed at 2.3 ms; those in flight end at 4.2 ms. A probe at 14.2 ms is still slow; a
@@ -94,7 +92,7 @@ fn a_hedge_never_goes_to_a_replica_that_holds_the_read() {
     let models = learned(&[Some(revokes_always()), Some(revokes_above(100_000)), Some(revokes_above(100_000))]);
     let mut devices = [steady(SLOW_NS, 1), steady(SLOW_NS, 1), steady(FAST_NS, 1)];
     let warm: Vec<IoRecord> = reads(5, 3_000_000);
-    let config = Config { age_ns: 1_000_000_000, ..Config::default() };
+    let config = Config { settings: aged(1_000_000_000), ..Config::default() };
     let result = go("linnos+hl", &mut devices, &warm, &models, config);
     let latencies = &result.reads.latency_ns;
     assert_eq!(latencies[0], SLOW_NS, "nothing is known of the others, and the nearest is slow");
@@ -113,7 +111,7 @@ fn clones_race_and_budgets_end_it() {
     let result = go("clone", &mut slow_and_fast(), &reads(5, 3_000_000), &models, two_replicas());
     assert_eq!(result.reads.latency_ns, vec![FAST_NS; 5]);
     assert_eq!((result.counters.extra_io, result.counters.hedges), (5, 0));
-    let config = Config { clone_budget: Budget { share: 0.0, burst: 2 }, ..two_replicas() };
+    let config = Config { clone_budget: Rate::new(0.0, 2), ..two_replicas() };
     let result = go("clone", &mut slow_and_fast(), &reads(5, 3_000_000), &models, config);
     assert_eq!(result.reads.latency_ns, [FAST_NS, FAST_NS, SLOW_NS, SLOW_NS, SLOW_NS]);
     assert_eq!((result.counters.extra_io, result.counters.budget_denied), (2, 3));
@@ -122,7 +120,7 @@ fn clones_race_and_budgets_end_it() {
 #[test]
 fn after_many_revokes_in_a_row_one_read_is_a_probe() {
     let models = learned(&[Some(revokes_always()), None]);
-    let config = Config { age_ns: u64::MAX, revokes_in_row_max: 5, ..two_replicas() };
+    let config = Config { settings: Settings { revokes_in_row_max: 5, ..aged(u64::MAX) }, ..two_replicas() };
     let c =
         go("linnos", &mut [steady(FAST_NS, 1), steady(FAST_NS, 1)], &reads(20, 1_000_000), &models, config).counters;
     assert_eq!((c.predictions, c.revokes, c.probes), (16, 14, 2), "five, a probe, five, a probe, four: {c:?}");
@@ -131,13 +129,13 @@ fn after_many_revokes_in_a_row_one_read_is_a_probe() {
 #[test]
 fn an_empty_revoke_budget_submits() {
     let models = learned(&[Some(revokes_always()), Some(revokes_always())]);
-    let config = Config { revoke_budget: Budget { share: 0.0, burst: 3 }, age_ns: u64::MAX, ..two_replicas() };
+    let config = Config { settings: Settings { revokes: Rate::new(0.0, 3), ..aged(u64::MAX) }, ..two_replicas() };
     let fast = || steady(FAST_NS, 1);
     let c = go("linnos", &mut [fast(), fast()], &reads(20, 1_000_000), &models, config).counters;
     assert_eq!((c.revokes, c.budget_denied, c.predictions, c.false_revokes), (3, 13, 16, 3), "{c:?}");
     // Each read earns half a revoke: three are saved up and two more are earned while they are spent, then every second
     // one is paid for.
-    let config = Config { revoke_budget: Budget { share: 0.5, burst: 3 }, ..config };
+    let config = Config { settings: Settings { revokes: Rate::new(0.5, 3), ..config.settings }, ..config };
     let c = go("linnos", &mut [fast(), fast()], &reads(20, 1_000_000), &models, config).counters;
     assert_eq!((c.revokes, c.budget_denied, c.predictions), (10, 6, 16), "{c:?}");
 }
@@ -155,7 +153,7 @@ fn queue_policies_leave_a_slow_device_alone_and_ask_again() {
             })
             .collect();
         // The averages are probed after a hundred ages, 10 ms here.
-        let config = Config { age_ns: 100_000, ..two_replicas() };
+        let config = Config { settings: aged(100_000), ..two_replicas() };
         let result = go(name, &mut slow_and_fast(), &spread, &models, config);
         let slow = result.log[0].len();
         assert!((3..500).contains(&slow), "{name} sends {slow} of 2000 reads to the slow device");

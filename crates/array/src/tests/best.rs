@@ -2,7 +2,7 @@
 //! Tests linnet-best and linnet+hl with trees whose scores are known.
 
 use super::*;
-use crate::{Budget, Hedge, RunResult, policy, run};
+use crate::{Hedge, RunResult, policy, run};
 use linnet_core::{FEATURE_BINS, Latencies, SCORE_BINS, TREE_ONE, Tree, Trees};
 use linnet_sim::{Chance, Modelled};
 use linnet_types::{Device, LatencyModel, Outcome, Request};
@@ -86,7 +86,7 @@ fn odds_weigh_against_the_wait() {
     assert_eq!(counts([-9 * TREE_ONE, -2 * TREE_ONE, -8 * TREE_ONE]), [1, 98, 1], "good odds are all the same");
     // Without trees only the wait counts, and replicas that were unread for a hundred times age_ns are probed.
     let alone = |config| go(&mut one_slow(), &reads(100, 3_000_000), &[None, None, None], config);
-    let probed = alone(Config { age_ns: 99_000, ..Config::default() });
+    let probed = alone(Config { settings: aged(99_000), ..Config::default() });
     assert_eq!(probed.log.iter().map(Vec::len).collect::<Vec<_>>(), [25, 50, 25]);
     let policy = policy("ewma-inflight", &learned(&[None, None, None]), &Config::default()).expect("a known name");
     let options = crate::RunOptions { array: Config::default(), playback: crate::Playback::LOGGED };
@@ -113,7 +113,7 @@ impl LatencyModel for Recovers {
 fn a_device_that_nobody_reads_is_probed_and_recovers() {
     let mut devices = [(30_000_000, FAST_NS), (0, 5 * FAST_NS)]
         .map(|(slow_until_ns, fast_ns)| Modelled::new(Recovers { slow_until_ns, fast_ns }));
-    let config = Config { age_ns: 1_000_000, ..two_replicas() };
+    let config = Config { settings: aged(1_000_000), ..two_replicas() };
     let result = go(&mut devices, &reads(4_000, 100_000), &[slow_when_it_was(), always(0)], config);
     // Half of the reads go there until the first completes, since its odds are good. Then one probe each 100 ms until the
     // average (a quarter each) is below 1 ms: 2, 1.52, 1.16, 0.89 ms. The slow moving average of latency is then 1.4 ms,
@@ -253,7 +253,7 @@ fn in_order_a_device_that_nobody_reads_is_probed() {
     learned[0].trees = slow_when_it_was();
     learned[1].trees = always(0);
     let mut devices = [30_000_000, 0].map(|slow_until_ns| Modelled::new(Recovers { slow_until_ns, fast_ns: FAST_NS }));
-    let config = Config { age_ns: 1_000_000, hedge_budget: Budget { share: 0.0, burst: 0 }, ..two_replicas() };
+    let config = Config { settings: aged(1_000_000), hedge_budget: Rate::new(0.0, 0), ..two_replicas() };
     let result = in_order(&mut devices, &reads(4_000, 100_000), &learned, config);
     assert_eq!(
         result.counters.probes, 5,

@@ -14,11 +14,14 @@ fn config() -> Config {
     Config {
         read_timeout_ns: LIMIT_NS,
         write_timeout_ns: 2 * LIMIT_NS,
-        error_limit: 2,
-        out_ns: 100,
-        out_ns_max: 300,
-        hedge_budget: crate::Budget { share: 0.5, burst: 2 },
-        revoke_budget: crate::Budget { share: 0.25, burst: 1 },
+        settings: Settings {
+            errors_max: 2,
+            out_ns: 100,
+            out_ns_max: 300,
+            revokes: Rate::new(0.25, 1),
+            ..Settings::default()
+        },
+        hedge_budget: Rate::new(0.5, 2),
         ..two_replicas()
     }
 }

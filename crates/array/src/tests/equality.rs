@@ -14,7 +14,7 @@ fn far_apart() -> Vec<IoRecord> {
 /// Counts of a run whose primary takes exactly this long for each read.
 fn counters(name: &str, network: Network, reads: &[IoRecord], latency_ns: Nanos, probe_share: f64) -> Counters {
     let learned = learned(&[Some(network), None]);
-    let config = Config { age_ns: 1_000_000_000, probe_share, ..two_replicas() };
+    let config = Config { settings: aged(1_000_000_000), probe_share, ..two_replicas() };
     let policy = policy(name, &learned, &config).expect("a known name");
     let mut devices = [steady(latency_ns, 1), steady(80_000, 1)];
     let options = RunOptions { array: config, playback: Playback::default() };
@@ -73,7 +73,7 @@ fn a_read_that_timed_out_was_slow_if_its_limit_lies_above_it() {
     let reads: Vec<IoRecord> = (0..400).map(|i| record(i * 100_000, Op::Read)).collect();
     let go = |network, read_timeout_ns, probe_share| {
         let learned = learned(&[Some(network), None]);
-        let config = Config { read_timeout_ns, probe_share, error_limit: 1_000, ..two_replicas() };
+        let config = Config { read_timeout_ns, probe_share, settings: limited(1_000), ..two_replicas() };
         let policy = policy("linnos", &learned, &config).expect("known");
         let mut devices = [Modelled::new(Stalls), Modelled::new(Stalls)];
         let options = RunOptions { array: config, playback: Playback::default() };

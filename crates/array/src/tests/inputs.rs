@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::slab::Alarm;
-use crate::{Array, Budget, Checker, CopyId, Input, Observer, Output, POLICIES, TimerId, WriteMode, policy};
+use crate::{Array, Checker, CopyId, Input, Observer, Output, POLICIES, TimerId, WriteMode, policy};
 use linnet_sim::Chance;
 use linnet_types::Request;
 use std::collections::BTreeSet;
@@ -189,7 +189,7 @@ fn sim_inputs_in_any_order_keep_every_rule() {
         let mut chance = Chance::new(seed);
         let replicas = 1 + chance.below(4) as usize;
         let devices = replicas + chance.below(3) as usize;
-        let tight = Budget { share: chance.unit(), burst: chance.below(50) as u32 };
+        let tight = Rate::new(chance.unit(), chance.below(50) as u32);
         let config = Config {
             replicas,
             hedge_budget: tight,

@@ -16,7 +16,7 @@ mod routing;
 mod sim;
 
 use crate::{Ask, Choice, Completion, Config, DeviceModel, Playback, Policy, RunOptions, RunResult, policy, run};
-use linnet_core::{Budget, DIGITS, Layer, Network, Replica, Settings};
+use linnet_core::{Budget, DIGITS, Layer, Network, Rate, Replica, Settings};
 use linnet_sim::{Chance, Modelled, TestDevice};
 use linnet_types::{Device, IoRecord, Nanos, Op, Request, Thresholds};
 
@@ -81,6 +81,16 @@ fn two_replicas() -> Config {
     Config { replicas: 2, ..Config::default() }
 }
 
+/// The array's settings with another unit of age.
+fn aged(age_ns: Nanos) -> Settings {
+    Settings { age_ns, ..Config::default().settings }
+}
+
+/// The array's settings with another limit of errors.
+fn limited(errors_max: u32) -> Settings {
+    Settings { errors_max, ..Config::default().settings }
+}
+
 /// Every device holds every replica, and the I/Os of each device are recorded.
 fn run_named<D: Device>(name: &str, devices: &mut [D], records: &[IoRecord], learned: &[DeviceModel]) -> RunResult {
     let config = Config { replicas: devices.len(), ..Config::default() };
@@ -105,7 +115,7 @@ pub(crate) struct Scene {
 impl Scene {
     /// Devices with this many reads in flight.
     pub fn new(in_flight: &[u32]) -> Scene {
-        let (settings, request) = (Config::default().settings(), Request::new(Op::Read, 0, 4096));
+        let (settings, request) = (Config::default().settings, Request::new(Op::Read, 0, 4096));
         let busy = |&count: &u32| {
             let mut replica = Replica::new(test_thresholds().inflection_ns, true);
             for _ in 0..count {

@@ -68,7 +68,7 @@ impl Driven {
 #[test]
 fn a_primary_that_is_passed_over_is_drawn_in_the_first_decision_alone() {
     let last = |ask: &Ask<'_>| Choice::Submit(Submit::to(ask.candidates().last().expect("a candidate")));
-    let config = Config { probe_share: 1.0, error_limit: 1, out_ns: 10_000_000, ..Config::default() };
+    let config = Config { probe_share: 1.0, settings: limited(1), ..Config::default() };
     let mut driven = Driven(array(last, 200_000, config), Vec::new());
     let (device, copy, _) = driven.read(0)[0];
     assert_eq!((device, driven.draws()), (0, 1), "the draw sends it to the primary");
@@ -146,7 +146,7 @@ fn a_read_is_hedged_once_and_only_while_the_copy_that_is_late_flies() {
 #[test]
 fn hedges_that_the_budget_does_not_pay_for_are_counted() {
     let hedged = |ask: &Ask<'_>| Choice::Submit(Submit::to(ask.next).hedged(Some(1_000)));
-    let config = Config { hedge_budget: crate::Budget { share: 0.0, burst: 2 }, ..Config::default() };
+    let config = Config { hedge_budget: Rate::new(0.0, 2), ..Config::default() };
     let mut driven = Driven(array(hedged, 200_000, config), Vec::new());
     for now in 0..5 {
         driven.read(now);
@@ -160,7 +160,7 @@ fn hedges_that_the_budget_does_not_pay_for_are_counted() {
 #[test]
 fn a_replica_out_of_service_is_no_candidate() {
     let last = |ask: &Ask<'_>| Choice::Submit(Submit::to(ask.candidates().last().expect("a candidate")));
-    let mut driven = Driven(array(last, 200_000, Config { error_limit: 1, ..Config::default() }), Vec::new());
+    let mut driven = Driven(array(last, 200_000, Config { settings: limited(1), ..Config::default() }), Vec::new());
     let (device, copy, _) = driven.read(0)[0];
     assert_eq!((device, driven.fail(100, copy).0, driven.read(1_000)[0].0), (2, 1, 1));
 }

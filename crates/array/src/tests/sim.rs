@@ -7,9 +7,7 @@
 use super::*;
 use crate::array::Breakage;
 use crate::drive::drive;
-use crate::{
-    Array, Budget, Checker, Input, Observer, Output, POLICIES, Progress, Revokes, RunResult, WriteMode, policy,
-};
+use crate::{Array, Checker, Input, Observer, Output, POLICIES, Progress, Revokes, RunResult, WriteMode, policy};
 use linnet_sim::{Chance, FaultPlan, Faulty, Lawful, Modelled, TestDevice, VirtualClock};
 
 struct Scenario {
@@ -31,16 +29,19 @@ fn draw(seed: u64) -> Scenario {
         write_mode: if chance.happens(0.3) { WriteMode::All } else { WriteMode::Primary },
         failover_ns: chance.below(30_000),
         decision_ns: if chance.happens(0.3) { chance.below(5_000) } else { 0 },
-        revoke_budget: budget(&mut chance),
+        settings: Settings {
+            revokes: budget(&mut chance),
+            age_ns: 1 + chance.below(20_000_000),
+            revokes_in_row_max: 1 + chance.below(100) as u32,
+            errors_max: 1 + chance.below(4) as u32,
+            out_ns: 1 + chance.below(1_000_000),
+            out_ns_max: 1_000_000 + chance.below(10_000_000),
+            ..Settings::default()
+        },
         hedge_budget: budget(&mut chance),
         hedge_bytes_max: if seed.is_multiple_of(3) { 16_384 } else { u32::MAX },
         clone_budget: budget(&mut chance),
-        age_ns: 1 + chance.below(20_000_000),
-        revokes_in_row_max: 1 + chance.below(100) as u32,
         probe_share: if seed.is_multiple_of(4) { 0.1 } else { 0.0 },
-        error_limit: 1 + chance.below(4) as u32,
-        out_ns: 1 + chance.below(1_000_000),
-        out_ns_max: 1_000_000 + chance.below(10_000_000),
         read_timeout_ns: 30_000_000 + chance.below(10_000_000),
         write_timeout_ns: 30_000_000 + chance.below(10_000_000),
         seed,
@@ -59,7 +60,7 @@ fn draw(seed: u64) -> Scenario {
             Faulty::new(Modelled::new(test_device), plan, seed ^ i)
         })
         .collect();
-    let quiet_ns = until_ns + config.read_timeout_ns + config.write_timeout_ns + config.out_ns_max;
+    let quiet_ns = until_ns + config.read_timeout_ns + config.write_timeout_ns + config.settings.out_ns_max;
     let streams =
         (0..1 + chance.below(count as u64)).map(|_| stream(&mut chance, until_ns, quiet_ns, 20_000_000)).collect();
     let name = POLICIES[chance.below(POLICIES.len() as u64) as usize];
@@ -75,9 +76,9 @@ fn draw(seed: u64) -> Scenario {
 }
 
 /// Half of the budgets are so small that they run out.
-fn budget(chance: &mut Chance) -> Budget {
+fn budget(chance: &mut Chance) -> Rate {
     let (share, burst) = if chance.happens(0.5) { (0.02, 4) } else { (1.0, 200) };
-    Budget { share: share * chance.unit(), burst: chance.below(burst) as u32 }
+    Rate::new(share * chance.unit(), chance.below(burst) as u32)
 }
 
 /// Arrivals until the faults end, and again for `quiet_ns` after their consequences have ended.
@@ -236,18 +237,14 @@ fn sim_every_fault_and_counter_is_met() {
 
 #[test]
 fn sim_checker_finds_each_canary() {
-    let loose = Budget { share: 1.0, burst: 1_000_000 };
+    let loose = Rate::new(1.0, 1_000_000);
     for canary in [Breakage::CompleteTwice, Breakage::LeakInFlight, Breakage::ForgetLimits, Breakage::RevokeLast] {
         let found = (1..30).filter(|&seed| {
             let mut scenario = draw(seed);
             if canary == Breakage::RevokeLast {
                 scenario.name = "linnos";
-                scenario.config = Config {
-                    revoke_budget: loose,
-                    age_ns: Nanos::MAX,
-                    revokes_in_row_max: u32::MAX,
-                    ..scenario.config
-                };
+                let settings = &mut scenario.config.settings;
+                (settings.revokes, settings.age_ns, settings.revokes_in_row_max) = (loose, Nanos::MAX, u32::MAX);
                 scenario.learned.iter_mut().for_each(|device| device.network = Some(revokes_always()));
             }
             if canary == Breakage::CompleteTwice {
