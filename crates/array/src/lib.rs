@@ -28,7 +28,7 @@ pub use drive::{Input, Observer, Playback, Progress, ReadLatencies, RunOptions, 
 pub use error::Error;
 pub use output::Output;
 pub use placement::Placement;
-pub use policies::{DeviceModel, POLICIES, hedging_of, missing, policy};
+pub use policies::{DeviceModel, POLICIES, asks_model, hedging_of, is_deployed, missing, policy};
 pub use policy::{Ask, Choice, Completion, Hedge, Outlook, Policy, Submit};
 pub use probing::{Estimate, Probing};
 pub use slab::{CopyId, REPLICAS_MAX, TimerId};

@@ -427,6 +427,18 @@ pub fn policies() -> Vec<&'static str> {
     linnet_array::POLICIES.to_vec()
 }
 
+/// Names of the policies that ask a model of each device.
+#[pyfunction]
+pub fn learned_policies() -> Vec<&'static str> {
+    linnet_array::POLICIES.iter().copied().filter(|name| linnet_array::asks_model(name)).collect()
+}
+
+/// Names of the policies that other systems ship.
+#[pyfunction]
+pub fn deployed_policies() -> Vec<&'static str> {
+    linnet_array::POLICIES.iter().copied().filter(|name| linnet_array::is_deployed(name)).collect()
+}
+
 /// Raises PolicyError for an unknown policy, with the known names and the closest one.
 #[pyfunction]
 pub fn check_policy(name: &str) -> PyResult<()> {

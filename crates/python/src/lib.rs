@@ -36,7 +36,10 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::array::{PyArray, PyRun, check_policy, engine_of, kernel_policies, policies, presets, queued_presets};
+    use crate::array::{
+        PyArray, PyRun, check_policy, deployed_policies, engine_of, kernel_policies, learned_policies, policies,
+        presets, queued_presets,
+    };
     #[cfg(feature = "bench")]
     #[pymodule_export]
     use crate::bench::{bench_decide, bench_decide_count, bench_network, bench_ssd, bench_ssd_count, bench_tune};

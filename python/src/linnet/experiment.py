@@ -28,7 +28,7 @@ from linnet.traces import as_traces
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LEARNED = frozenset({"linnos", "linnos+hl", "linnos+h99", "trees-only", "linnet-best", "linnet-expected", "linnet+hl"})
+LEARNED = frozenset(_native.learned_policies())
 """Policies that ask a model."""
 ORACLE = "oracle"
 """The policy that needs drives with foresight: it asks for answers in advance."""
@@ -36,18 +36,7 @@ LEAST_GAIN = 0.005
 """If the oracle gains less than this share of the baseline's figure, nothing is said of the possible gain."""
 FEW_READS = 100
 """A device with more of them has some to learn from, unless it answers none before the last one arrives."""
-DEPLOYED = frozenset(
-    {
-        "power-of-two",
-        "prequal",
-        "dynamic-snitch",
-        "md-raid1",
-        "spdk-raid1",
-        "dm-hst",
-        "nvme-queue-depth",
-        "nvme-latency",
-    }
-)
+DEPLOYED = frozenset(_native.deployed_policies())
 """Rules of other systems, which :func:`overview` leaves out."""
 
 

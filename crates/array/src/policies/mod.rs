@@ -12,42 +12,23 @@ mod oracle;
 mod plain;
 mod sampled;
 mod snitch;
+mod table;
 
-use self::core::Core;
+use self::table::{Entry, Given, TABLE};
 use crate::{Config, Error, Policy};
-use linnet_core::{DIGITS, HEDGE_START_NS, Hedging, Network, Predictions, Settings, Trees};
-use linnet_types::{Nanos, Thresholds};
+use linnet_core::{HEDGE_START_NS, Hedging, Network, Predictions, Settings, Trees};
+use linnet_types::Thresholds;
 
 /// Every name that [`policy`] knows.
-pub const POLICIES: &[&str] = &[
-    "baseline",
-    "clone",
-    "random",
-    "shortest-queue",
-    "ewma-inflight",
-    "ewma-hedged",
-    "power-of-two",
-    "prequal",
-    "c3",
-    "dynamic-snitch",
-    "md-raid1",
-    "spdk-raid1",
-    "dm-hst",
-    "nvme-queue-depth",
-    "nvme-latency",
-    "hedge-p95",
-    "hedge-ip",
-    "heur-sim",
-    "heur-adv",
-    "linnos",
-    "linnos+hl",
-    "linnos+h99",
-    "trees-only",
-    "linnet-best",
-    "linnet-expected",
-    "linnet+hl",
-    "oracle",
-];
+pub const POLICIES: &[&str] = &{
+    let mut names = [""; TABLE.len()];
+    let mut at = 0;
+    while at < TABLE.len() {
+        names[at] = TABLE[at].name;
+        at += 1;
+    }
+    names
+};
 
 /// Models and thresholds of one device.
 #[derive(Clone, Debug, Default)]
@@ -75,73 +56,30 @@ pub fn hedging_of(learned: &[DeviceModel], settings: &Settings) -> Hedging {
 /// An unknown name (the error lists the known ones), or a network that does not take 31 digits and give 2 outputs.
 pub fn policy(name: &str, learned: &[DeviceModel], config: &Config) -> Result<Box<dyn Policy>, Error> {
     config.validate(learned.len())?;
-    let per_device = |pick: fn(&Thresholds) -> Nanos| -> Vec<Option<Nanos>> {
-        learned.iter().map(|device| Some(pick(&device.thresholds)).filter(|&ns| ns > 0)).collect()
-    };
-    let none = || vec![None; learned.len()];
-    let settings = &config.settings;
-    Ok(match name {
-        "baseline" => Box::new(Core::averages("baseline", linnet_core::Policy::Baseline)),
-        "clone" => Box::new(plain::Cloning),
-        "random" => Box::new(plain::Random),
-        "shortest-queue" => Box::new(Core::averages("shortest-queue", linnet_core::Policy::ShortestQueue)),
-        "ewma-inflight" => Box::new(Core::averages("ewma-inflight", linnet_core::Policy::EwmaInflight)),
-        "ewma-hedged" => Box::new(Core::ewma_hedged(learned, settings)),
-        "power-of-two" => Box::new(sampled::PowerOfTwo),
-        "prequal" => Box::new(sampled::Prequal::new(learned.len())),
-        "c3" => Box::new(c3::C3::new(learned.len())),
-        "dynamic-snitch" => Box::new(snitch::DynamicSnitch::new(per_device(|thresholds| thresholds.latency_ns_p99))),
-        "md-raid1" => Box::new(mirror::MdRaid1::new(learned.len())),
-        "spdk-raid1" => Box::new(mirror::SpdkRaid1::new(learned.len())),
-        "dm-hst" => Box::new(multipath::DmHst::new(learned.len())),
-        "nvme-queue-depth" => Box::new(multipath::NvmeQueueDepth),
-        "nvme-latency" => Box::new(multipath::NvmeLatency::new(learned.len())),
-        "hedge-p95" => Box::new(hedging::Hedging::new("hedge-p95", per_device(|thresholds| thresholds.latency_ns_p95))),
-        "hedge-ip" => Box::new(hedging::Hedging::new("hedge-ip", per_device(|thresholds| thresholds.inflection_ns))),
-        "heur-sim" => Box::new(heuristic::HeurSim::new(learned)),
-        "heur-adv" => Box::new(heuristic::HeurAdv::new(learned)),
-        "linnos" => Box::new(Core::linnos("linnos", networks(learned)?, none())),
-        "linnos+hl" => {
-            Box::new(Core::linnos("linnos+hl", networks(learned)?, per_device(|thresholds| thresholds.hedge_ns)))
-        }
-        "linnos+h99" => {
-            Box::new(Core::linnos("linnos+h99", networks(learned)?, per_device(|thresholds| thresholds.latency_ns_p99)))
-        }
-        "trees-only" => Box::new(Core::trees_only(learned, settings)),
-        "linnet-best" => Box::new(Core::best(learned, settings)),
-        "linnet-expected" => Box::new(expected::Expected::new(learned, settings)),
-        "linnet+hl" => Box::new(Core::trees(learned, per_device(|thresholds| thresholds.hedge_ns), settings)),
-        "oracle" => Box::new(oracle::Oracle),
-        _ => return Err(unknown(name)),
-    })
+    let entry = entry(name).ok_or_else(|| unknown(name))?;
+    (entry.make)(&Given { learned, settings: &config.settings })
+}
+
+fn entry(name: &str) -> Option<&'static Entry> {
+    TABLE.iter().find(|entry| entry.name == name)
+}
+
+/// Whether the policy of this name asks a model of each device; the others decide by rules.
+pub fn asks_model(name: &str) -> bool {
+    entry(name).is_some_and(|entry| entry.need.is_model())
+}
+
+/// Whether the policy of this name is what another system ships.
+pub fn is_deployed(name: &str) -> bool {
+    entry(name).is_some_and(|entry| entry.deployed)
 }
 
 /// What the policy of this name decides by and a device's model does not have, with the number of the device. [`policy`]
 /// makes a policy all the same, in which a rule that lacks something is not applied.
 pub fn missing(name: &str, learned: &[DeviceModel]) -> Option<(usize, &'static str)> {
-    type Lacks = fn(&DeviceModel) -> bool;
-    let (what, lacks): (&str, Lacks) = match name {
-        "linnos" | "linnos+hl" => ("network", |device| device.network.is_none()),
-        "linnos+h99" => {
-            ("network and 99th percentile", |device| device.network.is_none() || device.thresholds.latency_ns_p99 == 0)
-        }
-        "trees-only" | "linnet-best" | "linnet-expected" | "linnet+hl" => ("trees", |device| device.trees.is_none()),
-        "hedge-p95" => ("95th percentile", |device| device.thresholds.latency_ns_p95 == 0),
-        "dynamic-snitch" => ("99th percentile", |device| device.thresholds.latency_ns_p99 == 0),
-        "hedge-ip" | "heur-sim" | "heur-adv" => ("inflection point", |device| device.thresholds.inflection_ns == 0),
-        _ => return None,
-    };
-    learned.iter().position(lacks).map(|device| (device, what))
-}
-
-fn networks(learned: &[DeviceModel]) -> Result<Vec<Option<Network>>, Error> {
-    let check = |(device, learned): (usize, &DeviceModel)| match &learned.network {
-        Some(network) if network.inputs() != DIGITS || network.outputs() != 2 => {
-            Err(Error::NetworkShape { device, inputs: network.inputs(), outputs: network.outputs() })
-        }
-        network => Ok(network.clone()),
-    };
-    learned.iter().enumerate().map(check).collect()
+    let need = entry(name)?.need;
+    let device = learned.iter().position(|device| !need.is_known_of(device))?;
+    Some((device, need.name()))
 }
 
 fn unknown(name: &str) -> Error {
@@ -173,6 +111,7 @@ fn distance(asked: &str, known: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use linnet_core::DIGITS;
 
     fn network(inputs: usize, outputs: usize) -> Network {
         let (weights, biases) = (vec![1; inputs * outputs], vec![0; outputs]);
@@ -212,10 +151,9 @@ mod tests {
             let lacks = |&name: &&'static str| missing(name, learned).map(|(device, _)| (name, device));
             POLICIES.iter().filter_map(lacks).collect()
         };
-        let of_models = |device| {
-            ["linnos", "linnos+hl", "linnos+h99", "trees-only", "linnet-best", "linnet-expected", "linnet+hl"]
-                .map(|name| (name, device))
-        };
+        let models = ["linnos", "linnos+hl", "linnos+h99", "trees-only", "linnet-best", "linnet-expected", "linnet+hl"];
+        assert_eq!(POLICIES.iter().copied().filter(|&name| asks_model(name)).collect::<Vec<_>>(), models);
+        let of_models = |device| models.map(|name| (name, device));
         assert_eq!(lacking(&[known.clone(), known.clone()]), of_models(0));
         let trees = Trees::new(&[], 0).ok();
         assert_eq!(lacking(&[DeviceModel { trees, ..known.clone() }, known.clone()])[3..], of_models(1)[3..]);
