@@ -47,7 +47,9 @@ static u64 reads, revoked;
 static struct { unsigned long steps, tables, refused, obeyed, disobeyed, bios, own, others, revoked; } done;
 
 static const char *const model_names[] = { "a.linnet", "b.linnet", "absent.linnet" };
-static const char *const policies[] = { "baseline", "shortest-queue", "ewma-inflight", "linnos", "linnet-best" };
+#define NAME(number, constant, name) name,
+static const char *const policies[] = { LINNET_POLICY_TABLE(NAME) };
+#undef NAME
 
 /* ---- words ---- */
 
@@ -102,7 +104,7 @@ static void random_table(char *line)
 		if (below(3))
 			continue;
 		switch ((i + order) % 8) {
-		case 0: say(words, " policy %s", below(20) ? policies[below(5)] : "best"), count += 2; break;
+		case 0: say(words, " policy %s", below(20) ? policies[below(LINNET_POLICIES)] : "best"), count += 2; break;
 		case 1: say(words, " model %s", any_model()), count += 2; break;
 		case 2: say(words, " model:%llu %s", (unsigned long long)number(n + 1), any_model()), count += 2; break;
 		case 3:
@@ -127,7 +129,7 @@ static void random_message(char *line)
 {
 	*line = 0;
 	switch (below(16)) {
-	case 0: case 1: say(line, "policy %s", below(16) ? policies[below(5)] : ""); break;
+	case 0: case 1: say(line, "policy %s", below(16) ? policies[below(LINNET_POLICIES)] : ""); break;
 	case 2: case 3: say(line, "load %s", any_model()); break;
 	case 4: say(line, "load %llu %s", (unsigned long long)number(9), any_model()); break;
 	case 5: say(line, "unload"); break;

@@ -38,8 +38,9 @@ static const char *const bad[] = {
 	"1 /dev/leg0 0 4 model:0 slow.linnet model:0 fast.linnet",
 };
 
+#define MESSAGE(number, constant, name) "policy " name,
 static const char *const messages[] = {
-	"policy baseline", "policy shortest-queue", "policy ewma-inflight", "policy linnos", "policy linnet-best",
+	LINNET_POLICY_TABLE(MESSAGE)
 	"load slow.linnet", "load 1 fast.linnet", "load absent.linnet", "unload", "unload 0", "revoke on", "revoke off",
 	"ioprio 0x500c", "on", "off", "fail 0", "fail 1", "revive 0", "revive 1", "reset", "hedge 2", "hedge 0",
 };

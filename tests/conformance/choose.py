@@ -237,7 +237,7 @@ def print_decisions():
                 r["trees"] |= r["usable"]
         if not any(r["usable"] for r in replicas):
             replicas[0]["usable"] = 1
-        policy = POLICIES[n % 5] if n < 800 else "linnet-best"
+        policy = POLICIES[n % len(POLICIES)] if n < 800 else "linnet-best"
         case = {"policy": policy, "on": int(rng.random() < 0.9), "tagged": int(rng.random() < 0.6), "now": now}
         case |= {"budget": int(rng.random() < 0.8), "age": age, "replicas": replicas}
         words = [POLICIES.index(case["policy"]), case["on"], case["tagged"], case["budget"], now, age]
