@@ -53,7 +53,8 @@ pub struct Array {
     settings: Settings,
     revokes: Budget,
     hedges: Budget,
-    hedge_rate: Rate,
+    /// None where the policy has a budget of its own.
+    hedge_rate: Option<Rate>,
     clones: Budget,
     clone_rate: Rate,
     limits: [Limits; 2],
@@ -96,7 +97,7 @@ impl Array {
             coin: coin(config.seed),
             revokes: Budget::default(),
             hedges: Budget::default(),
-            hedge_rate: config.hedge_budget,
+            hedge_rate: Some(config.hedge_budget).filter(|_| !policy.budgets_hedges()),
             clones: Budget::default(),
             clone_rate: config.clone_budget,
             limits: limits.map(Limits::new),
@@ -115,6 +116,11 @@ impl Array {
     /// Counts so far, or since [`Array::reset_counters`].
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// What limits the hedges: the policy's own budget, or that of the array.
+    pub fn hedge_rate(&self) -> Rate {
+        self.hedge_rate.unwrap_or(self.settings.hedges)
     }
 
     /// Sets all counts to 0.
@@ -171,7 +177,9 @@ impl Array {
         }
         self.counters.reads += 1;
         self.revokes.earn(&self.settings.revokes);
-        self.hedges.earn(&self.hedge_rate);
+        if let Some(rate) = &self.hedge_rate {
+            self.hedges.earn(rate);
+        }
         self.clones.earn(&self.clone_rate);
         if self.predicts && self.config.decision_ns > 0 {
             self.retry_at(now + self.config.decision_ns, index, out);

@@ -31,6 +31,8 @@ pub struct Checker {
     copies: HashMap<CopyId, Copy>,
     rules: Option<Rules>,
     requests: HashMap<u64, Life>,
+    /// As the array says it: policies may have a budget of their own.
+    hedge_rate: Option<Rate>,
     now_ns: Nanos,
     answered: [u64; 2],
     failed: [u64; 2],
@@ -206,7 +208,8 @@ impl Checker {
                 let earned = u128::from(c.reads) * u128::from(rate.per_million) + u128::from(rate.burst) * 1_000_000;
                 u128::from(used) * 1_000_000 <= earned
             };
-            self.rule(within(c.hedges, config.hedge_budget), || format!("more hedges than their budget: {c:?}"));
+            let hedges = self.hedge_rate.unwrap_or(config.hedge_budget);
+            self.rule(within(c.hedges, hedges), || format!("more hedges than their budget: {c:?}"));
             let own = c.revokes - c.refusals;
             let allowed = match revokes {
                 Revokes::None => own == 0,
@@ -274,6 +277,7 @@ impl Observer for Checker {
     }
 
     fn step(&mut self, _now: Nanos, array: &Array) {
+        self.hedge_rate = Some(array.hedge_rate());
         for (device, view) in array.devices().iter().enumerate() {
             let Expected { in_flight, pages, .. } = self.devices[device];
             let pending = view.pending_pages();

@@ -36,8 +36,8 @@ pub struct Config {
     /// revoke per read), and a model that revokes everything costs the average read one failover. The policy's name
     /// gives `policy`.
     pub settings: Settings,
-    /// Budget of hedges, whatever the policy; that of `settings` is linnet-best's own. Default 0.5 per read and 1,024 in
-    /// a row: enough if one of three devices is slow (a third of the reads) with a published delay (5 % of reads at p95,
+    /// Budget of hedges of policies that have none of their own, as `linnet-best` has that of `settings`. Default 0.5 per
+    /// read and 1,024 in a row: enough if one of three devices is slow (a third of the reads) with a published delay (5 % of reads at p95,
     /// 28 % at p72, the lowest inflection point of LinnOS's Table 2). If hedges slow the devices and cause more hedges,
     /// the feedback ends at 1.5 times the load.
     pub hedge_budget: Rate,

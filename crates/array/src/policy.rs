@@ -261,6 +261,15 @@ pub trait Policy: Send {
     /// Chooses where this read is sent. `revokes` pays for revokes.
     fn choose(&mut self, ask: &Ask<'_>, chance: &mut Chance, revokes: &mut Budget) -> Choice;
 
+    /// True if it keeps a budget of hedges of its own, that of [`Settings::hedges`], which its answers of [`Hedge::To`] have
+    /// been charged to. Otherwise the array charges [`crate::Config::hedge_budget`].
+    fn budgets_hedges(&self) -> bool {
+        false
+    }
+
+    /// The first copy of a read that may be hedged was sent: one of those that earn hedges.
+    fn sent_hedgeable(&mut self, _settings: &Settings) {}
+
     /// When a read that was sent then is late, if all reads of the array have one hedge delay, as it is now
     /// ([`linnet_core::Hedging::due_ns`]). It holds for the reads that [`Submit::hedge_after`] asks a hedge for; the time
     /// given there is not used. `None`: each has the delay that it was submitted with.

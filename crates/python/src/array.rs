@@ -182,6 +182,7 @@ impl PyArray {
         let mut config = Config { probe_share, hedge_bytes_max, ..self.config(seed, failover_ns, writes_to_all) };
         if !hedges {
             config.hedge_budget = Rate::new(0.0, 0);
+            config.settings.hedges = config.hedge_budget;
         }
         let playback = Playback { closed_loop, warm_up_ns, log };
         let setup = Setup::new(&streams, &models, config)?;

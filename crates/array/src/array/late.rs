@@ -32,14 +32,21 @@ impl Array {
     /// reads have one delay. Then reads above a size are not hedged, and what they take moves the delay of none.
     pub(super) fn await_late(&mut self, now: Nanos, index: usize, k: usize, delay_ns: Nanos, out: &mut Vec<Output>) {
         let slot = self.slab.at(index);
+        let is_first = slot.submitted == 1 << k;
         let sent_ns = slot.flights[k].core.arrived_ns();
         let Some(due_ns) = self.policy.hedge_due(sent_ns) else {
+            if is_first {
+                self.policy.sent_hedgeable(&self.settings);
+            }
             let timer = TimerId::new(index, slot.generation, Alarm::Hedge(k));
             out.push(Output::SetTimer { at_ns: now.saturating_add(delay_ns), timer });
             return;
         };
         if slot.request.size_bytes > self.config.hedge_bytes_max {
             return;
+        }
+        if is_first {
+            self.policy.sent_hedgeable(&self.settings);
         }
         slot.may_be_late = true;
         let copy = slot.copy_id(index, k);

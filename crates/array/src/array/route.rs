@@ -160,7 +160,7 @@ impl Array {
         if bit == 0 {
             return;
         }
-        if !self.hedges.take(&self.hedge_rate) {
+        if self.hedge_rate.is_some_and(|rate| !self.hedges.take(&rate)) {
             self.counters.budget_denied += 1;
             return;
         }

@@ -226,9 +226,6 @@ impl Policy for Core {
     }
 
     fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, revokes: &mut Budget) -> Choice {
-        if let Some(hedging) = self.hedging.as_mut().filter(|_| ask.first) {
-            hedging.earn(ask.settings);
-        }
         let usable =
             if self.asks == Asks::All { ask.candidates } else { ask.candidates & ask.candidates.wrapping_neg() };
         let may_revoke = self.asks != Asks::All && !ask.last;
@@ -241,6 +238,16 @@ impl Policy for Core {
         // Expired scores of trees are not wanted revokes; expired slow predictions of a network are, and lead to a
         // probe.
         ask.carry_out(&answer, hedge_after, self.asks == Asks::NextNetwork)
+    }
+
+    fn budgets_hedges(&self) -> bool {
+        self.hedging.is_some()
+    }
+
+    fn sent_hedgeable(&mut self, settings: &Settings) {
+        if let Some(hedging) = &mut self.hedging {
+            hedging.earn(settings);
+        }
     }
 
     fn hedge_due(&self, sent_ns: Nanos) -> Option<Nanos> {

@@ -106,9 +106,6 @@ impl Policy for Expected {
     }
 
     fn choose(&mut self, ask: &Ask<'_>, _chance: &mut Chance, _revokes: &mut Budget) -> Choice {
-        if ask.first {
-            self.hedging.earn(ask.settings);
-        }
         let forgotten = ask.forgotten().next().filter(|_| ask.count() > 1);
         let (chosen, score) = forgotten.map_or_else(|| self.best(ask), |device| (device, None));
         Choice::Submit(Submit {
@@ -116,6 +113,14 @@ impl Policy for Expected {
             predicted_fast: score.is_some_and(|score| score < 0),
             ..Submit::to(chosen).hedged(self.hedging.delay_ns())
         })
+    }
+
+    fn budgets_hedges(&self) -> bool {
+        true
+    }
+
+    fn sent_hedgeable(&mut self, settings: &Settings) {
+        self.hedging.earn(settings);
     }
 
     fn hedge_due(&self, sent_ns: Nanos) -> Option<Nanos> {

@@ -55,9 +55,13 @@ impl Timed {
     }
 
     fn send(&mut self, now: Nanos) -> usize {
+        self.send_one(now, &READ)
+    }
+
+    fn send_one(&mut self, now: Nanos, request: &Request) -> usize {
         let (read, mut out) = (self.copies.len(), Vec::new());
         self.copies.push(Vec::new());
-        self.array.arrive(now, read as u64, 0, &READ, &(), &mut out);
+        self.array.arrive(now, read as u64, 0, request, &(), &mut out);
         self.carry_out(&out);
         read
     }
@@ -84,35 +88,48 @@ impl Timed {
     }
 }
 
-/// Independent answers to which reads are late, and when, as the kernel's target gives them (`kernel/stub/hedges-late.c`);
-/// of the array only where one read in fifty is hedged.
+/// Independent answers to which reads are late, and when, as the kernel's target gives them (`kernel/stub/hedges-late.c`),
+/// at four percentages: the file begins with that of the default.
 #[test]
 fn reads_in_flight_together_are_late_as_in_the_target() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/conformance/late.txt");
     let text = std::fs::read_to_string(path).expect("the file is there");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    let hex = |word: &str| u64::from_str_radix(word, 16).expect("hex");
     for name in ONE_DELAY {
-        let (mut timed, mut hedges) = (Timed::new(name, 10_000_000), 0);
-        let own = text.lines().filter(|line| !line.starts_with('#')).take_while(|line| !line.starts_with("hedge"));
-        for line in own {
-            let words: Vec<&str> = line.split(' ').collect();
-            let number = |at: usize| u64::from_str_radix(words[at], 16).expect("hex");
-            let (at_ns, read) = (number(1), number(2) as usize);
-            timed.wait(at_ns);
-            match words[0] {
-                "send" => assert_eq!(timed.send(at_ns), read),
-                "answer" => timed.answer(at_ns, read, number(3) as usize),
-                _ => {
-                    hedges += number(3);
-                    assert_eq!(timed.copies[read].len() as u64, 1 + number(3), "{name}: {line}");
-                }
-            }
-            if words[0] != "send" {
-                assert_eq!(timed.delay_ns(), number(5), "{name}: {line}");
+        let mut percents = Vec::new();
+        for part in lines.chunk_by(|_, next| !next.starts_with("hedge")) {
+            let percent = part[0].strip_prefix("hedge ").map_or(2, hex);
+            percents.push(percent);
+            let hedges = Rate { per_million: 10_000 * percent as u32, ..Config::default().settings.hedges };
+            let config = Config { settings: Settings { hedges, ..Config::default().settings }, ..Config::default() };
+            agrees_with(Timed::with(name, 10_000_000, config), part, hex);
+        }
+        assert_eq!(percents, [2, 7, 34, 49], "{name}");
+    }
+}
+
+fn agrees_with(mut timed: Timed, lines: &[&str], hex: impl Fn(&str) -> u64) {
+    let mut hedges = 0;
+    for line in lines.iter().filter(|line| !line.starts_with("hedge")) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize| hex(words[at]);
+        let (at_ns, read) = (number(1), number(2) as usize);
+        timed.wait(at_ns);
+        match words[0] {
+            "send" => assert_eq!(timed.send(at_ns), read),
+            "answer" => timed.answer(at_ns, read, number(3) as usize),
+            _ => {
+                hedges += number(3);
+                assert_eq!(timed.copies[read].len() as u64, 1 + number(3), "{line}");
             }
         }
-        assert_eq!((timed.array.counters().hedges, timed.array.live()), (hedges, 0), "{name}");
-        assert!(hedges > 10);
+        if words[0] != "send" {
+            assert_eq!(timed.delay_ns(), number(5), "{line}");
+        }
     }
+    assert_eq!((timed.array.counters().hedges, timed.array.live()), (hedges, 0));
+    assert!(hedges > 5);
 }
 
 #[test]
@@ -223,5 +240,24 @@ fn after_a_burst_reads_are_hedged_as_before() {
         let c = result.expect("the run succeeds").counters;
         assert_eq!(c.reads, 5_000);
         assert!((75..=125).contains(&c.hedges), "{name}: {} of {} reads are hedged", c.hedges, c.reads);
+    }
+}
+
+#[test]
+fn only_reads_that_may_be_hedged_earn_hedges() {
+    let large = Request::new(Op::Read, 0, 2 * READ.size_bytes);
+    for name in ONE_DELAY {
+        for (earning, copies) in [(READ, 2), (large, 1)] {
+            let config = Config { hedge_bytes_max: READ.size_bytes, ..Config::default() };
+            let mut timed = Timed::with(name, 10_000_000, config);
+            for i in 0..200 {
+                let read = timed.send_one(i * 1_000_000, &earning);
+                timed.answer(i * 1_000_000, read, 0);
+            }
+            timed.wait(201_000_000);
+            let read = timed.send(201_000_000);
+            timed.wait(1_000_000_000);
+            assert_eq!(timed.copies[read].len(), copies, "{name}");
+        }
     }
 }

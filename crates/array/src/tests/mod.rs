@@ -171,7 +171,9 @@ impl Alone {
 
     fn choose(&mut self, now_ns: Nanos, scene: &mut Scene) -> Choice {
         scene.settings = self.policy.settings(scene.settings);
-        self.policy.choose(&scene.ask(now_ns, scene.all()), &mut self.chance, &mut Budget::default())
+        let choice = self.policy.choose(&scene.ask(now_ns, scene.all()), &mut self.chance, &mut Budget::default());
+        self.policy.sent_hedgeable(&scene.settings);
+        choice
     }
 
     /// The device that it sends a read to, where devices have this many in flight.
