@@ -3,7 +3,7 @@
 
 use crate::Error;
 use linnet_core::{REPLICAS_MAX, Rate, Settings};
-use linnet_types::Nanos;
+use linnet_types::{FAILOVER_NS, Nanos};
 
 /// Maximum number of devices in one array.
 pub const DEVICES_MAX: usize = 4096;
@@ -25,8 +25,7 @@ pub struct Config {
     pub replicas: usize,
     /// Where writes go. Default: the primary.
     pub write_mode: WriteMode,
-    /// Time from a revoke or an error until the next replica is asked. Default 15 us: LinnOS's cost of a failover,
-    /// including its inference (section 5.3).
+    /// Time from a revoke or an error until the next replica is asked. Default [`FAILOVER_NS`].
     pub failover_ns: Nanos,
     /// Time that a predicting policy takes before the first submit or revoke of a read; later decisions are part of
     /// `failover_ns`. Default 0.
@@ -64,7 +63,7 @@ impl Default for Config {
         Config {
             replicas: 3,
             write_mode: WriteMode::Primary,
-            failover_ns: 15_000,
+            failover_ns: FAILOVER_NS,
             decision_ns: 0,
             settings: Settings { revokes: Rate::new(1.0, 4096), ..Settings::default() },
             hedge_budget: Rate::new(0.5, 1024),

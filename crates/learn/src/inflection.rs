@@ -38,7 +38,7 @@
 
 use linnet_measure::rank;
 use linnet_sim::Chance;
-use linnet_types::{Nanos, is_slow};
+use linnet_types::{FAILOVER_NS, Nanos, is_slow};
 
 use crate::error::{Error, require};
 
@@ -72,7 +72,7 @@ impl Default for InflectionOptions {
             replicas: 3,
             ios: 1_000_000,
             seed: 0,
-            failover_ns: 15_000,
+            failover_ns: FAILOVER_NS,
             span_percentiles: 10.0,
             step_percentiles: 0.1,
             axis_percentile: 99.0,

@@ -66,7 +66,8 @@ impl SlowAbove {
 /// Options for the models of an array's devices.
 #[derive(Clone, Debug)]
 pub struct LearnOptions {
-    /// Share of each device's rows, the earlier ones, that are used for training; above 0 and below 1.
+    /// Share of each device's rows, the earlier ones, that are used for training; above 0 and below 1. Default
+    /// 0.5, as in Python.
     pub train_share: f64,
     /// Options of the inflection points.
     pub inflection: InflectionOptions,
@@ -85,7 +86,7 @@ pub struct LearnOptions {
 impl Default for LearnOptions {
     fn default() -> Self {
         LearnOptions {
-            train_share: 0.8,
+            train_share: 0.5,
             inflection: InflectionOptions::default(),
             fit: FitOptions::default(),
             boost: BoostOptions::default(),

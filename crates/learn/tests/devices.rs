@@ -13,6 +13,8 @@ fn options(devices: Devices) -> LearnOptions {
     let inflection = InflectionOptions { ios: 20_000, ..Default::default() };
     let mut options = LearnOptions { inflection, devices, ..Default::default() };
     (options.fit.train.hidden, options.fit.train.epochs) = (vec![16], 2);
+    // Of few rows, most are needed to learn from.
+    options.train_share = 0.8;
     options
 }
 

@@ -11,7 +11,7 @@ use linnet_core::Rate;
 use linnet_measure::Summary;
 use linnet_sim::{Chance, FaultPlan};
 use linnet_ssd::{DeviceParams, PRESETS, QUEUED_PRESETS, Ssd};
-use linnet_types::IoRecord;
+use linnet_types::{FAILOVER_NS, IoRecord};
 use numpy::PyArray1;
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
@@ -157,7 +157,7 @@ impl PyArray {
     /// at a time, in the order of the records, whose times have no other meaning then. `hedges` false sends no second
     /// copy, whatever the policy. `hedge_bytes_max` is the largest read that `linnet-best`, `ewma-hedged` and
     /// `linnet-expected` hedge.
-    #[pyo3(signature = (streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false, log = false,
+    #[pyo3(signature = (streams, policy, models, seed = 0, failover_ns = FAILOVER_NS, writes_to_all = false, log = false,
         progress = None, probe_share = 0.0, warm_up_ns = 0, closed_loop = None, hedges = true,
         hedge_bytes_max = None))]
     #[allow(clippy::too_many_arguments)]

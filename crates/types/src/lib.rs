@@ -10,6 +10,10 @@ pub use device::{Clock, Device, End, Ended, Foresight, LatencyModel, Outcome, Wa
 /// Nanoseconds: a time on a clock that starts at zero, or a duration. Wraps after 584 years.
 pub type Nanos = u64;
 
+/// What a revoked read costs before the next replica is asked, if nothing else is said: LinnOS's cost of a failover,
+/// including its inference (section 5.3).
+pub const FAILOVER_NS: Nanos = 15_000;
+
 /// What an I/O does. Readers count every other kind (flush, discard) as skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]

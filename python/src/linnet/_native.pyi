@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 __version__: str
+FAILOVER_NS: int
 __commit__: str
 """The commit that the engine was built from."""
 
@@ -360,7 +361,7 @@ class Array:
         policy: str,
         models: Sequence[Model | None],
         seed: int = 0,
-        failover_ns: int = 15_000,
+        failover_ns: int = ...,
         writes_to_all: bool = False,
         log: bool = False,
         progress: Callable[[int], bool] | None = None,
@@ -482,7 +483,7 @@ def counterfactual(
     policy: str,
     models: Sequence[Model | None],
     seed: int = 0,
-    failover_ns: int = 15_000,
+    failover_ns: int = ...,
     writes_to_all: bool = False,
 ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.uint8]]: ...
 def informed(
@@ -494,7 +495,7 @@ def informed(
     *,
     overdue: bool = False,
     seed: int = 0,
-    failover_ns: int = 15_000,
+    failover_ns: int = ...,
     writes_to_all: bool = False,
     warm_up_ns: int = 0,
 ) -> tuple[Run, float | None, float]: ...
@@ -509,7 +510,7 @@ def scored_paths(
     shares: bool = False,
     refresh_ns: int = 0,
     seed: int = 0,
-    failover_ns: int = 15_000,
+    failover_ns: int = ...,
     writes_to_all: bool = False,
     warm_up_ns: int = 0,
 ) -> Run: ...

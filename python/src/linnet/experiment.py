@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet import _native
-from linnet._native import Array, Trace, policies
+from linnet._native import FAILOVER_NS, Array, Trace, policies
 from linnet.learning import FitSettings, Fitted, fit
 from linnet.progress import Progress
 from linnet.streams import spread, together
@@ -55,7 +55,7 @@ class Setup:
     """Decides devices, training and every random choice."""
     device_wide_share: float | None = None
     """Share of internal work done as device-wide bursts, 0 to 1; ``None`` keeps the preset's."""
-    failover_ns: int = 15_000
+    failover_ns: int = FAILOVER_NS
     """Cost of a revoked read before it reaches the next replica."""
     writes_to_all: bool = False
     """Send writes to every replica instead of the stream's own device (the paper's set-up)."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from linnet import _native
-from linnet._native import LearnError, Model, Trace
+from linnet._native import FAILOVER_NS, LearnError, Model, Trace
 from linnet.traces import as_traces
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def inflection_point(
     device: int = 0,
     replicas: int = 3,
     seed: int = 0,
-    failover_ns: int = 15_000,
+    failover_ns: int = FAILOVER_NS,
 ) -> InflectionPoint:
     """Find the inflection point of ``device`` by the algorithm of LinnOS (section 4.2.1).
 
@@ -113,7 +113,7 @@ class FitSettings:
     :class:`linnet.Experiment` cuts at this share of the time instead, because its devices run on one clock."""
     replicas: int = 3
     """Replicas in the search for the inflection point."""
-    failover_ns: int = 15_000
+    failover_ns: int = FAILOVER_NS
     """Cost of a revoked read."""
     max_rows: int | None = None
     """Train the network on at most this many rows, taken evenly over time. The trees take all."""

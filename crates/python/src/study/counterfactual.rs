@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 
 use linnet_array::Playback;
 use linnet_study::{COUNTERFACTUAL_FEATURES, CounterfactualPolicy};
+use linnet_types::FAILOVER_NS;
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
 
@@ -21,7 +22,7 @@ type Arrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyArray1<u8
 /// Runs `policy` like `Array.run`, and records what the host knew of each replica when a read arrived, and what each
 /// would have answered.
 #[pyfunction]
-#[pyo3(signature = (array, streams, policy, models, seed = 0, failover_ns = 15_000, writes_to_all = false))]
+#[pyo3(signature = (array, streams, policy, models, seed = 0, failover_ns = FAILOVER_NS, writes_to_all = false))]
 #[allow(clippy::too_many_arguments)]
 pub fn counterfactual<'py>(
     py: Python<'py>,

@@ -5,6 +5,7 @@ use std::sync::PoisonError;
 
 use linnet_array::Playback;
 use linnet_study::{Informed, Scores};
+use linnet_types::FAILOVER_NS;
 use pyo3::prelude::*;
 
 use crate::array::{PyArray, PyRun};
@@ -19,7 +20,7 @@ use crate::trace::PyTrace;
 /// its device is slow. Returns the run, the AUC of what was compared (None if all reads are alike), and the share of slow
 /// answers among all that could have been chosen. Raises PolicyError.
 #[pyfunction]
-#[pyo3(signature = (array, streams, models, distance, slow_above_ns, *, overdue = false, seed = 0, failover_ns = 15_000,
+#[pyo3(signature = (array, streams, models, distance, slow_above_ns, *, overdue = false, seed = 0, failover_ns = FAILOVER_NS,
     writes_to_all = false, warm_up_ns = 0))]
 #[allow(clippy::too_many_arguments)]
 pub fn informed(

@@ -3,6 +3,7 @@
 
 use linnet_array::Playback;
 use linnet_study::{PathOptions, PathScores};
+use linnet_types::FAILOVER_NS;
 use pyo3::prelude::*;
 
 use crate::array::{PyArray, PyRun};
@@ -13,7 +14,7 @@ use crate::trace::PyTrace;
 /// Runs an array like `Array.run`, with reads sent by path scores. Raises PolicyError.
 #[pyfunction]
 #[pyo3(signature = (array, streams, *, cpus = 1, size_classes = false, sample_every = 1, in_flight = true,
-    shares = false, refresh_ns = 0, seed = 0, failover_ns = 15_000, writes_to_all = false, warm_up_ns = 0))]
+    shares = false, refresh_ns = 0, seed = 0, failover_ns = FAILOVER_NS, writes_to_all = false, warm_up_ns = 0))]
 #[allow(clippy::too_many_arguments)]
 pub fn scored_paths(
     py: Python<'_>,
