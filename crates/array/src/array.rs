@@ -23,6 +23,7 @@
 //!
 //! Request slots are reused and outputs are written to the caller's buffer, so a steady load allocates nothing.
 
+mod due;
 mod flight;
 mod late;
 mod route;
@@ -35,8 +36,8 @@ use crate::policy::bits;
 use crate::probing::coin;
 use crate::slab::{Alarm, Mask, Slab};
 use crate::{Completion, Config, CopyId, Counters, Error, Outlook, Output, Placement, Policy, TimerId, WriteMode};
-use flight::{Launch, Limits};
-use late::Waiting;
+use due::Due;
+use flight::Launch;
 
 /// Replicas and a policy.
 pub struct Array {
@@ -57,8 +58,10 @@ pub struct Array {
     hedge_rate: Option<Rate>,
     clones: Budget,
     clone_rate: Rate,
-    limits: [Limits; 2],
-    waiting: Waiting,
+    /// Time limits of the copies of reads, and of writes.
+    limits: [Due; 2],
+    /// Copies of reads that may become late, by when they were sent.
+    waiting: Due,
     counters: Counters,
     /// The counters were reset.
     were_reset: bool,
@@ -86,7 +89,6 @@ impl Array {
     ) -> Result<Array, Error> {
         config.validate(thresholds.len())?;
         placement.check(thresholds.len(), config.replicas)?;
-        let limits = [config.read_timeout_ns, config.write_timeout_ns];
         Ok(Array {
             predicts: policy.predicts(),
             inflection_ns: thresholds.iter().map(|thresholds| thresholds.inflection_ns).collect(),
@@ -100,8 +102,8 @@ impl Array {
             hedge_rate: Some(config.hedge_budget).filter(|_| !policy.budgets_hedges()),
             clones: Budget::default(),
             clone_rate: config.clone_budget,
-            limits: limits.map(Limits::new),
-            waiting: Waiting::new(),
+            limits: [0, 1].map(|kind| Due::new(TimerId::new(kind, 0, Alarm::Limit))),
+            waiting: Due::new(TimerId::new(0, 0, Alarm::Late)),
             counters: Counters::default(),
             were_reset: false,
             policy,

@@ -1,28 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Copies in flight: submitting them, ending them, and cancelling those that exceed their time limit.
 
-use std::collections::VecDeque;
-
 use linnet_types::{Nanos, is_slow};
 
 use super::{Array, Breakage};
-use crate::slab::{Alarm, Flight};
-use crate::{CopyId, Output, TimerId};
-
-/// Time limits of copies in the order of submission. Reads and writes are separate, so that deadlines never decrease.
-/// Copies that ended are dropped when they reach the front.
-pub(super) struct Limits {
-    timeout_ns: Nanos,
-    due: VecDeque<(Nanos, CopyId)>,
-    /// A timer is set for the front entry, or for one that was there before.
-    armed: bool,
-}
-
-impl Limits {
-    pub(super) fn new(timeout_ns: Nanos) -> Self {
-        Limits { timeout_ns, due: VecDeque::with_capacity(256), armed: false }
-    }
-}
+use crate::slab::Flight;
+use crate::{CopyId, Output};
 
 /// How a copy is submitted to its device.
 #[derive(Clone, Copy, Default)]
@@ -54,16 +37,11 @@ impl Array {
         let (copy, tag, request) = (slot.copy_id(index, k), slot.tag, slot.request);
         out.push(Output::Submit { device, copy, tag, request, may_revoke: how.may_revoke && is_read });
 
-        let limits = &mut self.limits[usize::from(!is_read)];
-        while limits.due.front().is_some_and(|&(_, copy)| self.slab.copy(copy).is_none()) {
-            limits.due.pop_front();
-        }
-        let at_ns = now.saturating_add(limits.timeout_ns);
-        limits.due.push_back((at_ns, copy));
-        if !limits.armed {
-            limits.armed = true;
-            out.push(Output::SetTimer { at_ns, timer: TimerId::new(usize::from(!is_read), 0, Alarm::Limit) });
-        }
+        // Those of reads and writes are apart, so that deadlines never decrease.
+        let limit = &mut self.limits[usize::from(!is_read)];
+        let timeout_ns = if is_read { self.config.read_timeout_ns } else { self.config.write_timeout_ns };
+        let at_ns = now.saturating_add(timeout_ns);
+        limit.push((at_ns, copy), at_ns, |copy| self.slab.copy(copy).is_some(), out);
     }
 
     /// Ends the flight of a copy. `None` if it has already ended.
@@ -93,32 +71,26 @@ impl Array {
     }
 
     pub(super) fn enforce_limits(&mut self, now: Nanos, kind: usize, out: &mut Vec<Output>) {
-        self.limits[kind].armed = false;
+        self.limits[kind].disarm();
         if self.breaks(Breakage::ForgetLimits) {
             return;
         }
-        while let Some(&(at_ns, copy)) = self.limits[kind].due.front() {
-            match self.slab.copy(copy) {
-                Some((index, k)) if at_ns <= now => {
-                    self.limits[kind].due.pop_front();
-                    let slot = self.slab.at(index);
-                    let device = self.placement.device(slot.row, k);
-                    out.push(Output::Cancel { device, copy, timed_out: true });
-                    self.counters.timeouts += 1;
-                    let waited_ns = now.saturating_sub(slot.flights[k].core.arrived_ns());
-                    self.judge(index, k, waited_ns, false);
-                    self.land(copy);
-                    self.lose(now, index, k, out);
-                }
-                Some(_) => {
-                    self.limits[kind].armed = true;
-                    out.push(Output::SetTimer { at_ns, timer: TimerId::new(kind, 0, Alarm::Limit) });
-                    return;
-                }
-                None => {
-                    self.limits[kind].due.pop_front();
-                }
+        while let Some((at_ns, copy)) = self.limits[kind].front() {
+            let flying = self.slab.copy(copy);
+            if flying.is_some() && at_ns > now {
+                self.limits[kind].arm(at_ns, out);
+                return;
             }
+            self.limits[kind].pop();
+            let Some((index, k)) = flying else { continue };
+            let slot = self.slab.at(index);
+            let device = self.placement.device(slot.row, k);
+            out.push(Output::Cancel { device, copy, timed_out: true });
+            self.counters.timeouts += 1;
+            let waited_ns = now.saturating_sub(slot.flights[k].core.arrived_ns());
+            self.judge(index, k, waited_ns, false);
+            self.land(copy);
+            self.lose(now, index, k, out);
         }
     }
 }
