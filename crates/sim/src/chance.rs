@@ -69,11 +69,6 @@ impl Chance {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
-
-    /// Pareto with the given scale (the lowest value) and shape.
-    pub fn pareto(&mut self, scale: f64, shape: f64) -> f64 {
-        scale / (1.0 - self.unit()).powf(1.0 / shape)
-    }
 }
 
 #[cfg(test)]

@@ -52,13 +52,6 @@ pub struct StreamStats {
     pub slow_reads: u64,
 }
 
-impl StreamStats {
-    /// Mean read latency; `None` without reads.
-    pub fn read_latency_ns_mean(&self) -> Option<f64> {
-        (self.reads > 0).then(|| self.read_latency_ns_sum as f64 / self.reads as f64)
-    }
-}
-
 /// Distribution of erases over the superblocks, including preconditioning.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Wear {
