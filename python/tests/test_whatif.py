@@ -17,20 +17,8 @@ from conftest import device_trace
 from linnet import Trace, write_trace
 from linnet.experiment import Experiment, Setup
 from linnet.learning import FitSettings, fit
-from linnet.whatif import (
-    DEPLOY,
-    FITTED,
-    ORACLE,
-    apart,
-    closest_preset,
-    conclude,
-    doubts,
-    interval,
-    rank,
-    score,
-    uncopied,
-    weigh,
-)
+from linnet.verdict import DEPLOY, ORACLE, conclude, interval, rank, score, weigh
+from linnet.whatif import FITTED, apart, closest_preset, doubts, uncopied
 
 BASE = {"mean_us": 100.0, "p99_us": 1000.0, "p999_us": 4000.0, "extra_io_share": 0.0}
 

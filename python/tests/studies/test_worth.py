@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import device_trace
 from linnet import Trace
-from linnet._native import Array, policies, workloads
+from linnet._native import Array, workloads
 from linnet.cli import app
 from linnet.experiment import DEPLOYED, LEARNED, Progress, overview
 from linnet.studies import worth, worth_grid
