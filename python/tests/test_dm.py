@@ -302,8 +302,11 @@ def test_wrong_wishes(host: FakeHost, model: Path) -> None:
         assert said in refused(host, "create", *words), words
     result = CliRunner().invoke(app, ["dm", "create", "vol", host.a, "--model", str(bad)])
     assert "bad.linnet" in str(result.exception)
-    strange = model.rename(model.with_name("..m"))
-    assert "cannot be a model's name" in refused(host, "create", "vol", host.a, "--model", strange)
+    for name in ("..m", "-m"):
+        model = model.rename(model.with_name(name))
+        assert "cannot be a model's name" in refused(host, "create", "vol", host.a, "--model", str(model))
+    model = model.rename(model.with_name("_a+b.linnet"))
+    assert "model _a+b.linnet" in dm("create", "vol", host.a, "--model", model, "--dry-run").stdout
 
 
 def test_models_for_each_replica(host: FakeHost, model: Path) -> None:

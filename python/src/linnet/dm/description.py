@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from linnet.dm import DmError, md
 from linnet.dm.host import Host
 from linnet.dm.plan import Plan, Redescribe, tolerated
+from linnet.dm.table import grouped
 from linnet.dm.volume import Volume, above_md
 
-ALONE = re.compile(r"off|revoke|out:\d+")
-"""Arguments without a value."""
 LINE = re.compile(r"^arguments=(.*)$", re.MULTILINE)
 
 
@@ -23,14 +22,10 @@ def parse(text: str) -> list[list[str]]:
     """
     if (line := LINE.search(text)) is None:
         raise DmError("it has no line `arguments=`")
-    words, found = line[1].split(), []
-    while words:
-        count = 1 if ALONE.fullmatch(words[0]) else 2
-        if len(words) < count:
-            raise DmError(f"its line `arguments=` ends behind {words[0]}")
-        found.append(words[:count])
-        words = words[count:]
-    return found
+    try:
+        return grouped(line[1].split())
+    except ValueError as error:
+        raise DmError(f"its line `arguments=` ends behind {error}") from error
 
 
 @dataclass

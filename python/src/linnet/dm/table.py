@@ -14,7 +14,9 @@ REPLICAS_MAX = 8
 HEDGE_MAX = 50
 HEDGE_KIB_MAX = 64
 """The largest read that the target hedges: its parameter ``hedge_kib`` only lowers it."""
-MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+MODEL_NAME = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9._+-]{0,62}")
+ALONE = re.compile(r"off|revoke|out:\d+")
+"""Arguments without a value."""
 DEVICE_PATH = re.compile(r"/[A-Za-z0-9/._:+@=,#%~-]+")
 MIRROR_GONE = (
     "the mirror of --log (`log` in a table) is gone, since it could lose acknowledged writes: use --md, a volume above "
@@ -44,8 +46,8 @@ def check_model_name(name: str) -> str:
     """Refuse a model name that could leave the firmware directory or does not fit the kernel's field."""
     if not MODEL_NAME.fullmatch(name):
         raise DmError(
-            f"{name!r} cannot be a model's name: letters, digits, dot, dash and underscore, at most 63, the first "
-            "one a letter or a digit"
+            f"{name!r} cannot be a model's name: letters, digits and any of ._+-, at most 63, the first one "
+            "neither a dot nor a dash"
         )
     return name
 
@@ -137,23 +139,34 @@ def parse(line: str) -> Table:
         raise DmError(f"a table that ends early or has a word too many: {line}") from error
 
 
+def grouped(words: list[str]) -> list[list[str]]:
+    """The arguments of a table, each with its value if it has one.
+
+    Raises ``ValueError``, which names the last argument, if that lacks its value.
+    """
+    found, at = [], 0
+    while at < len(words):
+        if words[at] == "log":
+            raise DmError(MIRROR_GONE)
+        count = 1 if ALONE.fullmatch(words[at]) else 2
+        if at + count > len(words):
+            raise ValueError(words[at])
+        found.append(words[at : at + count])
+        at += count
+    return found
+
+
 def _arguments(table: Table, words: list[str]) -> Table:
     models: list[str | None] = [None] * len(table.devices)
     values: dict[str, object] = {}
     out: list[int] = []
-    at = 0
-    while at < len(words):
-        key = words[at]
-        at += 1
+    for key, *rest in grouped(words):
         if key in ("revoke", "off"):
             values[key] = True
         elif key.startswith("out:"):
             out.append(int(key[4:]))
-        elif key == "log":
-            raise DmError(MIRROR_GONE)
         else:
-            value = words[at]
-            at += 1
+            (value,) = rest
             if key == "policy":
                 values["policy"] = value
             elif key == "hedge":
