@@ -4,7 +4,7 @@
 
 use crate::error::{Error, Result};
 use crate::host::Host;
-use crate::mounts::{Dev, Mount, mounts};
+use crate::mounts::{self, Dev, Mount, mounts, plain, top};
 
 /// What kind of backing device it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -218,7 +218,8 @@ pub(crate) fn above(host: &Host, disk: &str) -> Vec<String> {
     found
 }
 
-/// The backing device that `name` means: a disk or partition (`vda`, `/dev/vda1`, `254:0`) or a mount point.
+/// The backing device that `name` means: a disk or partition (`vda`, `/dev/vda1`, `254:0`), or the one of the mount that
+/// is seen at a mount point.
 pub fn find(host: &Host, all: &[Bdi], name: &str) -> Result<Bdi> {
     let short = name.strip_prefix("/dev/").unwrap_or(name);
     // A link such as /dev/disk/by-id/...; a folder that has the name of a disk is none.
@@ -228,17 +229,13 @@ pub fn find(host: &Host, all: &[Bdi], name: &str) -> Result<Bdi> {
         let disk_is = |want: &str| disk == want || host.has(format!("/sys/block/{disk}/{want}/partition"));
         disk_is(short) || linked.as_deref().is_some_and(disk_is)
     };
-    all.iter()
-        .find(|bdi| {
-            bdi.name == name
-                || bdi.disk.as_deref().is_some_and(is_disk)
-                || bdi
-                    .mounts
-                    .iter()
-                    .any(|mount| mount.point == name.strip_suffix('/').unwrap_or(name) || mount.point == name)
-        })
-        .cloned()
-        .ok_or_else(|| Error::Unknown { name: name.to_owned() })
+    if let Some(bdi) = all.iter().find(|bdi| bdi.name == name || bdi.disk.as_deref().is_some_and(is_disk)) {
+        return Ok(bdi.clone());
+    }
+    let mounts = mounts::read(host, "self")?;
+    let mount = top(&mounts, plain(name)).ok_or_else(|| Error::Unknown { name: name.to_owned() })?;
+    let own = all.iter().find(|bdi| bdi.mounts.contains(mount)).cloned();
+    own.ok_or_else(|| Error::NoValue { point: mount.point.clone(), fs: mount.fs.clone() })
 }
 
 /// The backing device that holds the files of file system `dev`.

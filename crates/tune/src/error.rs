@@ -39,6 +39,14 @@ pub enum Error {
         /// As given.
         name: String,
     },
+    /// What is mounted at a point has no readahead: memory, an overlay, ZFS.
+    #[error("{point}: what is mounted there is {fs}, which has no readahead value of its own")]
+    NoValue {
+        /// The mount point.
+        point: String,
+        /// The type of the file system.
+        fs: String,
+    },
     /// A group that the machine does not have, where nobody waits for it.
     #[error("no control group, container or unit is called {name} now, and --once does not wait for it")]
     Group {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Mounts, as /proc/PID/mountinfo lists them (proc(5)).
 
+use crate::error::Result;
 use crate::host::Host;
 
 /// Major and minor number.
@@ -103,11 +104,24 @@ fn line(text: &str) -> Option<Mount> {
     })
 }
 
-/// The mounts that process `process` sees ("self" for our own), in the order of mounting.
+/// The mounts that process `process` sees ("self" for our own), in the order of mounting; none where they cannot be read.
 pub fn mounts(host: &Host, process: &str) -> Vec<Mount> {
-    host.text(format!("/proc/{process}/mountinfo"))
-        .map(|text| text.lines().filter_map(line).collect())
-        .unwrap_or_default()
+    read(host, process).unwrap_or_default()
+}
+
+/// As `mounts`, with the reason where they cannot be read.
+pub fn read(host: &Host, process: &str) -> Result<Vec<Mount>> {
+    Ok(host.read(format!("/proc/{process}/mountinfo"))?.lines().filter_map(line).collect())
+}
+
+/// The mount that is seen at a point: the topmost one there, which is listed last.
+pub fn top<'a>(all: &'a [Mount], point: &str) -> Option<&'a Mount> {
+    all.iter().rev().find(|mount| mount.point == point)
+}
+
+/// A mount point as it is listed: without slashes at its end.
+pub fn plain(point: &str) -> &str {
+    if point.len() > 1 { point.trim_end_matches('/') } else { point }
 }
 
 /// What remains of `path` below directory `base`; None where it is not below.

@@ -3,29 +3,28 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
 
 use linnet_tune::doctor::{Row, examine};
 use linnet_tune::host::Host;
 use linnet_tune::{bdi, journal};
 
-struct Machine {
-    root: tempfile::TempDir,
+pub(crate) struct Machine {
+    pub(crate) root: tempfile::TempDir,
 }
 
 impl Machine {
-    fn new() -> Machine {
+    pub(crate) fn new() -> Machine {
         let machine = Machine { root: tempfile::tempdir().expect("a directory") };
         machine.put("/sys/class/bdi/.keep", "");
         machine.put("/proc/self/mountinfo", "");
         machine
     }
 
-    fn host(&self) -> Host {
+    pub(crate) fn host(&self) -> Host {
         Host::below(self.root.path())
     }
 
-    fn put(&self, name: &str, text: &str) {
+    pub(crate) fn put(&self, name: &str, text: &str) {
         let path = self.root.path().join(name.trim_start_matches('/'));
         fs::create_dir_all(path.parent().expect("a directory")).expect("made");
         fs::write(path, text).expect("written");
@@ -36,7 +35,7 @@ impl Machine {
         self.put(name, &format!("{old}\n{text}\n"));
     }
 
-    fn disk(&self, name: &str, dev: &str, kib: u32) {
+    pub(crate) fn disk(&self, name: &str, dev: &str, kib: u32) {
         self.put(&format!("/sys/block/{name}/size"), "1000000");
         self.put(&format!("/sys/block/{name}/dev"), dev);
         self.put(&format!("/sys/block/{name}/queue/read_ahead_kb"), &kib.to_string());
@@ -45,7 +44,7 @@ impl Machine {
         symlink(format!("../../block/{name}"), self.root.path().join(format!("sys/dev/block/{dev}"))).expect("linked");
     }
 
-    fn mount(&self, dev: &str, point: &str, fs: &str, source: &str, options: &str) {
+    pub(crate) fn mount(&self, dev: &str, point: &str, fs: &str, source: &str, options: &str) {
         self.append("/proc/self/mountinfo", &format!("30 1 {dev} / {point} rw - {fs} {source} {options}"));
     }
 
@@ -459,21 +458,4 @@ fn readahead_that_is_off_and_a_machine_without_sysfs() {
     let empty = tempfile::tempdir().expect("a directory");
     let error = examine(&Host::below(empty.path()), || {}).expect_err("nothing there").to_string();
     assert!(error.contains("sys/block is not there"), "{error}");
-}
-
-#[test]
-fn devices_are_found_by_every_name_that_an_operator_has() {
-    let machine = Machine::new();
-    machine.disk("vda", "254:0", 128);
-    machine.put("/sys/block/vda/vda1/partition", "1");
-    symlink("../../block/vda/vda1", machine.root.path().join("sys/dev/block/254:1")).expect("linked");
-    machine.mount("254:1", "/home", "ext4", "/dev/vda1", "rw");
-    let host = machine.host();
-    let all = bdi::list(&host);
-    for name in ["vda", "/dev/vda", "/dev/vda1", "254:0", "/home", "/home/"] {
-        assert_eq!(bdi::find(&host, &all, name).expect(name).disk.as_deref(), Some("vda"), "{name}");
-    }
-    let error = bdi::find(&host, &all, "/dev/sdz").expect_err("no such disk").to_string();
-    assert!(error.contains("/dev/sdz: no such device or mount"), "{error}");
-    assert!(Path::new(&all[0].knob(&host)).ends_with("read_ahead_kb"));
 }

@@ -2,4 +2,5 @@
 //! The tests of this crate are one program: linking one for each file costs more than running them.
 
 mod doctor;
+mod find;
 mod nr_requests;

@@ -15,7 +15,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::host::Host;
 use crate::journal::{Journal, MountEntry};
-use crate::mounts::{Dev, Mount, mounts};
+use crate::mounts::{Dev, Mount, mounts, top};
 use crate::nfs::rsize_bytes;
 
 /// Why no mount was placed, and what the operator can do instead.
@@ -25,11 +25,6 @@ pub struct Refused {
     pub reason: String,
     /// The line that gives the next mount the read size.
     pub advice: String,
-}
-
-/// The topmost mount at a path.
-pub fn top<'a>(all: &'a [Mount], point: &str) -> Option<&'a Mount> {
-    all.iter().rev().find(|mount| mount.point == point)
 }
 
 /// How many NFS mounts lie at a path, one over the other.

@@ -10,7 +10,7 @@ use crate::device::Rivals;
 use crate::error::{Error, Result};
 use crate::event::Event;
 use crate::host::Host;
-use crate::mounts::mounts;
+use crate::mounts::{mounts, plain, top};
 use crate::nfs::model::NfsModel;
 use crate::nfs::observe::NfsObserver;
 use crate::nfs::overmount::depth;
@@ -40,11 +40,6 @@ pub struct NfsOptions {
     pub backoff: Duration,
 }
 
-/// The mount point without a slash at its end.
-fn plain(mount: &str) -> &str {
-    if mount.len() > 1 { mount.trim_end_matches('/') } else { mount }
-}
-
 /// Tunes until `tell` answers false (it is asked at every tick, with None), or once.
 pub fn run(host: &Host, options: &NfsOptions, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
     let point = plain(&options.mount);
@@ -52,8 +47,13 @@ pub fn run(host: &Host, options: &NfsOptions, tell: &mut dyn FnMut(Option<&Event
     let bdi = bdi::find(host, &all, point)?;
     let listed = mounts(host, "self");
     if bdi.kind != Kind::Nfs {
-        let fs = listed.iter().rev().find(|mount| mount.point == point).map_or("a device", |mount| mount.fs.as_str());
-        let what = format!("is no NFS mount but {fs}; `linnet tune readahead --device {point}` tunes it");
+        let fs = top(&listed, point).map_or("a device", |mount| mount.fs.as_str());
+        let tunes = if bdi.known().is_ok() {
+            format!("; `linnet tune readahead --device {point}` tunes it")
+        } else {
+            String::new()
+        };
+        let what = format!("is no NFS mount but {fs}{tunes}");
         return Err(Error::Format { path: point.into(), what });
     }
     let one = !options.rsize && depth(&listed, point) == 1;
