@@ -68,6 +68,14 @@ def test_nfs_options_are_checked_before_anything_runs(tmp_path: Path) -> None:
     assert missing.exit_code == 2 and "is not a file" in missing.output
 
 
+def test_doctor_says_for_how_many_processes_there_was_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_native, "tune_doctor", lambda seconds, root: ([], 5))
+    short = tune("doctor")
+    assert short.exit_code == 0 and "nothing to do" not in short.output
+    assert "no time for the mapped files of 5 processes" in " ".join(short.output.split())
+    assert json.loads(tune("doctor", "--json").stdout) == {"rows": [], "processes_left_out": 5}
+
+
 def test_doctor_rows_have_the_promised_keys(machine: Path) -> None:
     set_kib(machine, 65536)
     rows = json.loads(tune("doctor", "--root", machine, "--seconds", 0, "--json").stdout)["rows"]

@@ -47,10 +47,11 @@ pub fn refused(error: linnet_tune::Error) -> PyErr {
     }
 }
 
-/// What is wrong with readahead values: one JSON object for each device and mount. `root` replaces the machine's.
+/// What is wrong with readahead values: one JSON object for each device and mount, and for how many processes' mapped
+/// files there was no time. `root` replaces the machine's.
 #[pyfunction]
 #[pyo3(signature = (seconds = 1.0, root = None))]
-pub fn tune_doctor(py: Python<'_>, seconds: f64, root: Option<&str>) -> PyResult<Vec<String>> {
+pub fn tune_doctor(py: Python<'_>, seconds: f64, root: Option<&str>) -> PyResult<(Vec<String>, usize)> {
     let pause = duration("seconds", seconds)?;
     let host = host(root);
     let mut progress = Progress::new(None);
@@ -60,9 +61,9 @@ pub fn tune_doctor(py: Python<'_>, seconds: f64, root: Option<&str>) -> PyResult
             std::thread::sleep(STEP.min(end.saturating_duration_since(Instant::now())));
         }
     };
-    let rows = py.detach(|| doctor::examine(&host, wait)).map_err(refused)?;
+    let report = py.detach(|| doctor::examine(&host, pause, wait)).map_err(refused)?;
     progress.raised().map_or(Ok(()), Err)?;
-    Ok(rows.iter().map(|row| row.to_json().to_string()).collect())
+    Ok((report.rows.iter().map(|row| row.to_json().to_string()).collect(), report.left_out))
 }
 
 /// What the observer sees on this machine, and in words what it does not.

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 use linnet_tune::doctor::{Row, examine};
 use linnet_tune::host::Host;
@@ -54,7 +55,7 @@ impl Machine {
     }
 
     fn rows(&self) -> Vec<Row> {
-        examine(&self.host(), || {}).expect("a report")
+        examine(&self.host(), Duration::ZERO, || {}).expect("a report").rows
     }
 
     fn row(&self, target: &str) -> Row {
@@ -68,7 +69,7 @@ fn a_device_that_goes_away_while_it_is_watched_is_no_finding() {
     machine.disk("sda", "8:0", 128);
     machine.disk("sdb", "8:16", 128);
     let unplug = || fs::remove_dir_all(machine.root.path().join("sys/block/sdb")).expect("removed");
-    let rows = examine(&machine.host(), unplug).expect("a report");
+    let rows = examine(&machine.host(), Duration::ZERO, unplug).expect("a report").rows;
     assert_eq!(rows.iter().map(|row| (&row.target[..], row.verdict)).collect::<Vec<_>>(), [("/dev/sda", "ok")]);
 }
 
@@ -132,12 +133,12 @@ fn row_with_faults(disk_kib: u64, with: impl Fn(&Machine, bool)) -> Row {
     machine.put("/proc/vmstat", "pgmajfault 1000\n");
     machine.put("/proc/diskstats", " 254 0 vda 100 0 1000 0 0 0 0\n");
     with(&machine, false);
-    let rows = examine(&machine.host(), || {
+    let rows = examine(&machine.host(), Duration::ZERO, || {
         machine.put("/proc/vmstat", "pgmajfault 1100\n");
         machine.put("/proc/diskstats", &format!(" 254 0 vda 200 0 {} 0 0 0 0\n", 1000 + 2 * disk_kib));
         with(&machine, true);
     });
-    rows.expect("a report").remove(0)
+    rows.expect("a report").rows.remove(0)
 }
 
 #[test]
@@ -186,12 +187,12 @@ fn a_value_that_is_too_high_has_the_faults_of_those_who_map() {
     machine.put("/proc/diskstats", " 254 0 vda 100 0 1000 0 0 0 0\n");
     process(&machine, 9, 7, 50, None);
     let reason = |faults| {
-        let rows = examine(&machine.host(), || {
+        let rows = examine(&machine.host(), Duration::ZERO, || {
             machine.put("/proc/vmstat", "pgmajfault 1400\n");
             machine.put("/proc/diskstats", " 254 0 vda 200 0 26600 0 0 0 0\n");
             process(&machine, 9, 7, faults, None);
         });
-        rows.expect("a report").remove(0).reason
+        rows.expect("a report").rows.remove(0).reason
     };
     assert!(reason(50).ends_with("reads up to 64 MiB"), "{}", reason(50));
     process(&machine, 9, 7, 50, None);
@@ -231,8 +232,9 @@ fn a_scan_over_a_long_way_needs_more_than_the_default() {
         let machine = Machine::new();
         machine.network("0:45", "/mnt/a", "nfs4", "rw,vers=4.2,rsize=131072", 128);
         machine.put("/proc/self/mountstats", &reads(100, kib, ms));
-        let rows = examine(&machine.host(), || machine.put("/proc/self/mountstats", &reads(300, kib, ms)));
-        rows.expect("a report").remove(0)
+        let rows =
+            examine(&machine.host(), Duration::ZERO, || machine.put("/proc/self/mountstats", &reads(300, kib, ms)));
+        rows.expect("a report").rows.remove(0)
     };
     let far = verdict(128, 5);
     assert_eq!((far.verdict, far.fix.as_str()), ("low", "sudo linnet tune nfs /mnt/a"));
@@ -456,6 +458,6 @@ fn readahead_that_is_off_and_a_machine_without_sysfs() {
     let row = machine.row("/dev/sda");
     assert_eq!((row.verdict, row.fix.as_str()), ("low", "echo 128 | sudo tee /sys/block/sda/queue/read_ahead_kb"));
     let empty = tempfile::tempdir().expect("a directory");
-    let error = examine(&Host::below(empty.path()), || {}).expect_err("nothing there").to_string();
+    let error = examine(&Host::below(empty.path()), Duration::ZERO, || {}).expect_err("nothing there").to_string();
     assert!(error.contains("sys/block is not there"), "{error}");
 }

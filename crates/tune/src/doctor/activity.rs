@@ -15,8 +15,11 @@ use crate::mounts::Dev;
 const MAPPED_MIN_BYTES: u64 = 16 << 20;
 /// Fewer major faults say nothing.
 const FAULTS_MIN: u64 = 20;
-/// For looking at the mappings of all processes but the first.
-const LOOK_AT_MOST: Duration = Duration::from_millis(500);
+/// The doctor takes two seconds, of which it watches one. Looking at the mappings of all processes but the first may take
+/// this share of the time that it watches.
+const LOOK_SHARE: f64 = 0.7;
+/// But as if it watched no less than the first, and no more than the second: nobody can end it while it looks.
+const LOOK_AS_IF: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(10)];
 
 /// A large memory-mapped file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,8 +60,8 @@ pub struct Activity {
     before: Counters,
     after: Counters,
     mapped: HashMap<Dev, Vec<Mapped>>,
-    /// True where there was no time to look at every process.
-    pub cut_short: bool,
+    /// Processes for whose mappings there was no time, those with the smallest address spaces.
+    pub left_out: usize,
 }
 
 /// What one device does.
@@ -116,14 +119,27 @@ fn mapping(line: &str) -> Option<(Dev, u64, &str)> {
     (!permissions.contains('x')).then_some((dev, hex(end)?.checked_sub(hex(start)?)?, path))
 }
 
-fn mapped(host: &Host) -> (HashMap<Dev, Vec<Mapped>>, bool) {
+/// Processes, those with the largest address spaces first: a large mapped file makes one large. Kernel threads have none.
+fn by_size(host: &Host) -> Vec<u32> {
+    let pages = |process: &u32| -> Option<u64> {
+        host.text(format!("/proc/{process}/statm"))?.split_whitespace().next()?.parse().ok()
+    };
+    let all = host.names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
+    let mut sized: Vec<(Option<u64>, u32)> = all.map(|process| (pages(&process), process)).collect();
+    sized.retain(|(pages, _)| *pages != Some(0));
+    sized.sort_by_key(|(pages, process)| (std::cmp::Reverse(*pages), *process));
+    sized.into_iter().map(|(_, process)| process).collect()
+}
+
+/// Large mapped files by file system, and for how many processes `at_most` was too short.
+fn mapped(host: &Host, at_most: Duration) -> (HashMap<Dev, Vec<Mapped>>, usize) {
     let mut found: HashMap<Dev, Vec<Mapped>> = HashMap::new();
-    let mut cut_short = false;
+    let mut left_out = 0;
     let begun = Instant::now();
-    let processes = host.names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
-    for (looked_at, process) in processes.enumerate() {
-        if looked_at > 0 && begun.elapsed() > LOOK_AT_MOST {
-            cut_short = true;
+    let processes = by_size(host);
+    for (looked_at, process) in processes.iter().copied().enumerate() {
+        if looked_at > 0 && begun.elapsed() > at_most {
+            left_out = processes.len() - looked_at;
             break;
         }
         // Processes of others are not readable without privileges.
@@ -140,13 +156,14 @@ fn mapped(host: &Host) -> (HashMap<Dev, Vec<Mapped>>, bool) {
     for files in found.values_mut() {
         files.sort_by_key(|file| (std::cmp::Reverse(file.bytes), file.process));
     }
-    (found, cut_short)
+    (found, left_out)
 }
 
 impl Activity {
-    /// Looks twice; `pause` passes the time between.
-    pub fn watch(host: &Host, pause: impl FnOnce()) -> Activity {
-        let (mut mapped, cut_short) = mapped(host);
+    /// Looks twice; `pause` passes the time between, which is `watched`.
+    pub fn watch(host: &Host, watched: Duration, pause: impl FnOnce()) -> Activity {
+        let [least, most] = LOOK_AS_IF;
+        let (mut mapped, left_out) = mapped(host, watched.clamp(least, most).mul_f64(LOOK_SHARE));
         let processes: HashSet<u32> = mapped.values().flatten().map(|file| file.process).collect();
         let before = counters(host, &processes);
         pause();
@@ -155,7 +172,7 @@ impl Activity {
         let started = |of: &Counters, process| of.processes.get(&process).map(|process: &Process| process.started);
         let is_there = |file: &Mapped| started(&before, file.process) == started(&after, file.process);
         mapped.values_mut().for_each(|files| files.retain(is_there));
-        Activity { before, after, mapped, cut_short }
+        Activity { before, after, mapped, left_out }
     }
 
     /// What the processes that map large files of file systems `devs`, but of no other disk, read for each major fault,
@@ -222,5 +239,24 @@ mod tests {
         assert_eq!(bytes, 0x7fff_0000 - 0x7f00);
         assert_eq!(mapping("7f00-7fff r-xp 00000000 fe:10 12 /usr/lib/libc.so"), None);
         assert_eq!(mapping("7f00-7fff rw-p 00000000 00:00 0 [heap]"), None);
+    }
+
+    #[test]
+    fn those_with_the_largest_address_spaces_are_looked_at_first() {
+        let root = tempfile::tempdir().expect("a directory");
+        let host = Host::below(root.path());
+        let put = |name: &str, text: &str| host.replace(name, text).expect("written");
+        for process in 1000..1020 {
+            put(&format!("/proc/{process}/statm"), "9000 100 10 1 0 90 0");
+            put(&format!("/proc/{process}/maps"), "7f0000000000-7f0002000000 r--s 00000000 08:00 7 /lib/fonts");
+        }
+        put("/proc/2/statm", "0 0 0 0 0 0 0");
+        put("/proc/9000/statm", "70000000 100 10 1 0 90 0");
+        put("/proc/9000/maps", "7f0000000000-7f4000000000 rw-s 00000000 08:00 12 /srv/data.mdb");
+        let (found, left_out) = mapped(&host, Duration::ZERO);
+        let files: Vec<_> = found.values().flatten().map(|file| (file.process, file.bytes >> 30)).collect();
+        assert_eq!((files, left_out), (vec![(9000, 256)], 20));
+        let (found, left_out) = mapped(&host, Duration::MAX);
+        assert_eq!((found.values().flatten().count(), left_out), (21, 0), "a kernel thread maps nothing");
     }
 }

@@ -7,6 +7,8 @@ mod kernel;
 mod mountstats;
 mod origin;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 pub use activity::{Activity, Load, Mapped};
@@ -58,6 +60,15 @@ impl Row {
         json!({"target": self.target, "kind": self.kind, "value_kib": self.value_kib, "source": self.source,
                "verdict": self.verdict, "reason": self.reason, "fix": self.fix, "mounts": self.mounts})
     }
+}
+
+/// What the doctor says of a machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Of each device and mount.
+    pub rows: Vec<Row>,
+    /// Processes for whose mapped files there was no time.
+    pub left_out: usize,
 }
 
 struct Finding {
@@ -209,8 +220,8 @@ fn too_high(
     Some(Finding { verdict: "high", reason, fix })
 }
 
-/// Looks at every device and mount. `pause` passes the time over which activity is counted.
-pub fn examine(host: &Host, pause: impl FnOnce()) -> Result<Vec<Row>> {
+/// Looks at every device and mount. `pause` passes the time over which activity is counted, `watched`.
+pub fn examine(host: &Host, watched: Duration, pause: impl FnOnce()) -> Result<Report> {
     if !host.has("/sys/class/bdi") && !host.has("/sys/block") {
         return Err(Error::Observer {
             what: format!("{} is not there; mount sysfs", host.path("/sys/block").display()),
@@ -218,7 +229,7 @@ pub fn examine(host: &Host, pause: impl FnOnce()) -> Result<Vec<Row>> {
     }
     let all = bdi::list(host);
     let origins = Origins::read(host);
-    let activity = Activity::watch(host, pause);
+    let activity = Activity::watch(host, watched, pause);
     let is_gone = |bdi: &Bdi| !bdi::list(host).iter().any(|now| now.name == bdi.name);
     let row = |bdi: &Bdi| {
         let (value_kib, source, finding) = match bdi.value_kib(host) {
@@ -233,5 +244,5 @@ pub fn examine(host: &Host, pause: impl FnOnce()) -> Result<Vec<Row>> {
         let mounts = bdi.mounts.iter().map(|mount| mount.point.clone()).collect();
         Some(Row { target: bdi.target(), kind: bdi.kind.name(), value_kib, source, verdict, reason, fix, mounts })
     };
-    Ok(all.iter().filter_map(row).collect())
+    Ok(Report { rows: all.iter().filter_map(row).collect(), left_out: activity.left_out })
 }

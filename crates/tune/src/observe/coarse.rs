@@ -2,6 +2,8 @@
 //! The observer without BPF: what each disk reads, from counters that every kernel has. It sees neither files nor which
 //! pages are demanded, so a scan through a mapping and random reads look the same to it. A tuner does not act on it.
 
+use std::time::Duration;
+
 use crate::bdi::{self, Bdi};
 use crate::doctor::{Activity, Load};
 use crate::error::Result;
@@ -27,9 +29,9 @@ impl Coarse {
         Coarse { host: host.clone(), sight: Sight { limits, ..Sight::default() } }
     }
 
-    /// What each device reads over a pause.
-    pub fn loads(&self, pause: impl FnOnce()) -> Vec<(Bdi, Load)> {
-        let activity = Activity::watch(&self.host, pause);
+    /// What each device reads over a pause, which is `watched`.
+    pub fn loads(&self, watched: Duration, pause: impl FnOnce()) -> Vec<(Bdi, Load)> {
+        let activity = Activity::watch(&self.host, watched, pause);
         bdi::list(&self.host).into_iter().map(|bdi| (bdi.clone(), activity.of(&bdi))).collect()
     }
 }

@@ -50,26 +50,27 @@ def doctor(
     """Look at the readahead value of every device and mount. Changes nothing and needs no root.
 
     For each: the value, where it came from, what is wrong with it for what runs now, and the line that mends it. Root
-    sees the memory-mapped files of all processes; others see their own. Exit status: 0 nothing to do, 1 findings, 2 the
+    sees the memory-mapped files of all processes; others see their own. Exit status: 0 no findings, 1 findings, 2 the
     machine could not be looked at.
 
     Example: [bold]linnet tune doctor --json[/]
     """
     try:
-        rows = [json_text.loads(row) for row in _native.tune_doctor(seconds, None if root is None else str(root))]
+        found, left_out = _native.tune_doctor(seconds, None if root is None else str(root))
     except (Error, OSError, UnicodeError) as error:
         fail(str(error))
         raise typer.Exit(UNABLE) from error
+    rows = [json_text.loads(row) for row in found]
     if json:
-        print_json({"rows": rows})
+        print_json({"rows": rows, "processes_left_out": left_out})
     else:
-        show_rows(rows)
+        show_rows(rows, left_out)
     if any(row["verdict"] != "ok" for row in rows):
         raise typer.Exit(FINDINGS)
 
 
-def show_rows(rows: list[dict[str, Any]]) -> None:
-    """A table of all, then each finding in full."""
+def show_rows(rows: list[dict[str, Any]], left_out: int) -> None:
+    """A table of all, then each finding in full, and what was not looked at."""
     styles = {"ok": "green", "suspect": "yellow"}
     view = [
         [
@@ -88,7 +89,12 @@ def show_rows(rows: list[dict[str, Any]]) -> None:
         console.print(Text(f"\n{row['target']}{where}: ", style="bold") + Text(row["reason"]))
         if row["fix"]:
             console.print(Text(f"    {row['fix']}"))
-    if not findings:
+    if left_out:
+        warn(
+            f"there was no time for the mapped files of {left_out} processes, those with the smallest address spaces; "
+            "--seconds 10 gives more"
+        )
+    elif not findings:
         console.print("nothing to do")
 
 
