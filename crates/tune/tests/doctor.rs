@@ -9,59 +9,7 @@ use linnet_tune::doctor::{Row, examine};
 use linnet_tune::host::Host;
 use linnet_tune::{bdi, journal};
 
-pub(crate) struct Machine {
-    pub(crate) root: tempfile::TempDir,
-}
-
-impl Machine {
-    pub(crate) fn new() -> Machine {
-        let machine = Machine { root: tempfile::tempdir().expect("a directory") };
-        machine.put("/sys/class/bdi/.keep", "");
-        machine.put("/proc/self/mountinfo", "");
-        machine
-    }
-
-    pub(crate) fn host(&self) -> Host {
-        Host::below(self.root.path())
-    }
-
-    pub(crate) fn put(&self, name: &str, text: &str) {
-        let path = self.root.path().join(name.trim_start_matches('/'));
-        fs::create_dir_all(path.parent().expect("a directory")).expect("made");
-        fs::write(path, text).expect("written");
-    }
-
-    fn append(&self, name: &str, text: &str) {
-        let old = self.host().text(name).unwrap_or_default();
-        self.put(name, &format!("{old}\n{text}\n"));
-    }
-
-    pub(crate) fn disk(&self, name: &str, dev: &str, kib: u32) {
-        self.put(&format!("/sys/block/{name}/size"), "1000000");
-        self.put(&format!("/sys/block/{name}/dev"), dev);
-        self.put(&format!("/sys/block/{name}/queue/read_ahead_kb"), &kib.to_string());
-        self.put(&format!("/sys/block/{name}/queue/rotational"), "0");
-        fs::create_dir_all(self.root.path().join("sys/dev/block")).expect("made");
-        symlink(format!("../../block/{name}"), self.root.path().join(format!("sys/dev/block/{dev}"))).expect("linked");
-    }
-
-    pub(crate) fn mount(&self, dev: &str, point: &str, fs: &str, source: &str, options: &str) {
-        self.append("/proc/self/mountinfo", &format!("30 1 {dev} / {point} rw - {fs} {source} {options}"));
-    }
-
-    fn network(&self, dev: &str, point: &str, fs: &str, options: &str, kib: u32) {
-        self.put(&format!("/sys/class/bdi/{dev}/read_ahead_kb"), &kib.to_string());
-        self.mount(dev, point, fs, "server:/export", options);
-    }
-
-    fn rows(&self) -> Vec<Row> {
-        examine(&self.host(), Duration::ZERO, || {}).expect("a report").rows
-    }
-
-    fn row(&self, target: &str) -> Row {
-        self.rows().into_iter().find(|row| row.target == target).unwrap_or_else(|| panic!("no row of {target}"))
-    }
-}
+use crate::machine::Machine;
 
 #[test]
 fn a_device_that_goes_away_while_it_is_watched_is_no_finding() {
@@ -449,6 +397,30 @@ fn file_systems_that_need_no_readahead_have_no_row() {
     typed(&machine, "zfs", 2, "0:61", "rw", 0);
     machine.mount("0:62", "/run", "tmpfs", "tmpfs", "rw");
     assert_eq!(machine.rows(), []);
+}
+
+#[test]
+fn a_server_of_fuse_may_ask_for_no_readahead() {
+    let machine = Machine::new();
+    machine.network("0:60", "/run/user/1000/doc", "fuse.portal", "rw", 0);
+    machine.network("0:61", "/mnt", "nfs4", "rw", 0);
+    let row = machine.row("/run/user/1000/doc");
+    assert_eq!((row.verdict, row.fix.as_str()), ("ok", ""));
+    assert!(row.reason.contains("max_readahead"), "{}", row.reason);
+    assert_eq!(machine.row("/mnt").verdict, "low");
+}
+
+#[test]
+fn a_disk_that_may_be_one_of_zfs_has_no_verdict() {
+    let machine = Machine::new();
+    for (disk, dev) in [("sda", "8:0"), ("sdb", "8:16")] {
+        machine.disk(disk, dev, 64);
+        machine.put(&format!("/sys/block/{disk}/queue/rotational"), "1");
+    }
+    machine.mount("8:16", "/srv", "ext4", "/dev/sdb", "rw");
+    assert_eq!(machine.row("/dev/sda").verdict, "low");
+    machine.mount("0:50", "/tank", "zfs", "tank", "rw");
+    assert_eq!((machine.row("/dev/sda").verdict, machine.row("/dev/sdb").verdict), ("ok", "low"));
 }
 
 #[test]

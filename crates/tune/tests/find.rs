@@ -10,7 +10,7 @@ use linnet_tune::device::Rivals;
 use linnet_tune::nfs::tune::NfsOptions;
 use linnet_tune::{bdi, nfs};
 
-use crate::doctor::Machine;
+use crate::machine::Machine;
 
 #[test]
 fn devices_are_found_by_every_name_that_an_operator_has() {

@@ -3,4 +3,5 @@
 
 mod doctor;
 mod find;
+mod machine;
 mod nr_requests;

@@ -18,6 +18,7 @@ pub use origin::Origins;
 use crate::bdi::{self, Bdi, Kind};
 use crate::error::{Error, Result};
 use crate::host::Host;
+use crate::mounts::mounts;
 use crate::nfs::path::SCAN_MAX_KIB;
 
 /// From this value on readahead costs more than it gains on any device, because one random fault reads as much.
@@ -111,12 +112,16 @@ fn size(kib: u32) -> String {
     if kib >= 1024 && kib.is_multiple_of(1024) { format!("{} MiB", kib / 1024) } else { format!("{kib} KiB") }
 }
 
-/// What is to be said of one device with `value_kib`, under `load`.
-fn examine_one(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load) -> Finding {
+/// What is to be said of one device with `value_kib`, under `load`. `has_zfs`: ZFS is mounted, on disks that nothing
+/// names.
+fn examine_one(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load, has_zfs: bool) -> Finding {
     let disk = bdi.disk.as_deref().unwrap_or("");
     let above = if bdi.kind == Kind::Block && bdi.mounts.is_empty() { bdi::above(host, disk) } else { Vec::new() };
     if !above.is_empty() {
         return ok(format!("file systems are on {}, whose value counts", above.join(", ")));
+    }
+    if has_zfs && bdi.kind == Kind::Block && bdi.mounts.is_empty() {
+        return ok("nothing is seen to use it but perhaps ZFS, which does not use the value");
     }
     // NFS had large defaults that are mistakes.
     let by_kernel = bdi.kind != Kind::Nfs && kernel::default_of(host, bdi, value_kib).is_some();
@@ -126,6 +131,9 @@ fn examine_one(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load) -> Finding {
     }
     let rotational = host.text(format!("/sys/block/{disk}/queue/rotational")).as_deref() == Some("1");
     let read_size = if bdi.kind == Kind::Nfs { kernel::option_kib(bdi, "rsize=") } else { None };
+    if value_kib == 0 && bdi.kind == Kind::Fuse {
+        return ok("readahead is off, for which its server may have asked (max_readahead)");
+    }
     if value_kib == 0 {
         let reason = "readahead is off: reading in order waits for each page".into();
         return Finding { verdict: "low", reason, fix: write_line(host, bdi, DEFAULT_KIB) };
@@ -228,13 +236,14 @@ pub fn examine(host: &Host, watched: Duration, pause: impl FnOnce()) -> Result<R
         });
     }
     let all = bdi::list(host);
+    let has_zfs = mounts(host, "self").iter().any(|mount| mount.fs == "zfs");
     let origins = Origins::read(host);
     let activity = Activity::watch(host, watched, pause);
     let is_gone = |bdi: &Bdi| !bdi::list(host).iter().any(|now| now.name == bdi.name);
     let row = |bdi: &Bdi| {
         let (value_kib, source, finding) = match bdi.value_kib(host) {
             Err(_) if is_gone(bdi) => return None,
-            Ok(kib) => (Some(kib), origins.of(host, bdi, kib), examine_one(host, bdi, kib, &activity.of(bdi))),
+            Ok(kib) => (Some(kib), origins.of(host, bdi, kib), examine_one(host, bdi, kib, &activity.of(bdi), has_zfs)),
             Err(error) => {
                 let finding = Finding { verdict: "unreadable", reason: error.to_string(), fix: String::new() };
                 (None, String::new(), finding)
