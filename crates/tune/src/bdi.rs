@@ -218,24 +218,45 @@ pub(crate) fn above(host: &Host, disk: &str) -> Vec<String> {
     found
 }
 
-/// The backing device that `name` means: a disk or partition (`vda`, `/dev/vda1`, `254:0`), or the one of the mount that
-/// is seen at a mount point.
-pub fn find(host: &Host, all: &[Bdi], name: &str) -> Result<Bdi> {
+/// What a name means.
+#[derive(Debug, Clone)]
+pub struct Meant {
+    /// The device that holds the value.
+    pub bdi: Bdi,
+    /// The one file system that is meant of those on a disk: that of a partition or a mount point. None: all.
+    pub dev: Option<Dev>,
+}
+
+/// What `name` means: a disk or partition (`vda`, `/dev/vda1`, `254:0`), or the mount that is seen at a mount point.
+pub fn meant(host: &Host, all: &[Bdi], name: &str) -> Result<Meant> {
     let short = name.strip_prefix("/dev/").unwrap_or(name);
     // A link such as /dev/disk/by-id/...; a folder that has the name of a disk is none.
     let linked = host.follow(name).filter(|path| path.starts_with("/dev"));
     let linked = linked.and_then(|path| path.file_name()?.to_str().map(str::to_owned));
-    let is_disk = |disk: &str| {
-        let disk_is = |want: &str| disk == want || host.has(format!("/sys/block/{disk}/{want}/partition"));
-        disk_is(short) || linked.as_deref().is_some_and(disk_is)
-    };
-    if let Some(bdi) = all.iter().find(|bdi| bdi.name == name || bdi.disk.as_deref().is_some_and(is_disk)) {
-        return Ok(bdi.clone());
+    let words = [Some(short), linked.as_deref()];
+    for bdi in all {
+        let disk = bdi.disk.as_deref();
+        if bdi.name == name || disk.is_some_and(|disk| words.contains(&Some(disk))) {
+            return Ok(Meant { bdi: bdi.clone(), dev: None });
+        }
+        let part = |word: &str| Some(format!("/sys/block/{}/{word}", disk?));
+        let parts = words.into_iter().flatten().filter_map(part);
+        if let Some(part) = parts.into_iter().find(|part| host.has(format!("{part}/partition"))) {
+            let dev = Dev::parse(&host.read(format!("{part}/dev"))?);
+            return Ok(Meant { bdi: bdi.clone(), dev });
+        }
     }
     let mounts = mounts::read(host, "self")?;
     let mount = top(&mounts, plain(name)).ok_or_else(|| Error::Unknown { name: name.to_owned() })?;
     let own = all.iter().find(|bdi| bdi.mounts.contains(mount)).cloned();
-    own.ok_or_else(|| Error::NoValue { point: mount.point.clone(), fs: mount.fs.clone() })
+    let bdi = own.ok_or_else(|| Error::NoValue { point: mount.point.clone(), fs: mount.fs.clone() })?;
+    let dev = (bdi.kind == Kind::Block).then_some(mount.dev);
+    Ok(Meant { bdi, dev })
+}
+
+/// The backing device that `name` means.
+pub fn find(host: &Host, all: &[Bdi], name: &str) -> Result<Bdi> {
+    Ok(meant(host, all, name)?.bdi)
 }
 
 /// The backing device that holds the files of file system `dev`.

@@ -47,6 +47,12 @@ pub enum Error {
         /// The type of the file system.
         fs: String,
     },
+    /// Options that exclude each other on this machine.
+    #[error("{what}")]
+    Refused {
+        /// What is in the way and what to do.
+        what: String,
+    },
     /// A group that the machine does not have, where nobody waits for it.
     #[error("no control group, container or unit is called {name} now, and --once does not wait for it")]
     Group {

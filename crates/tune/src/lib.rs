@@ -35,5 +35,6 @@ pub mod rule;
 mod track;
 pub mod trainer;
 pub mod tuner;
+mod wanted;
 
 pub use error::{Error, Result};

@@ -29,6 +29,7 @@ use crate::putback::{self, Restored};
 use crate::recover::recover;
 use crate::rule::{Class, Decider, FileReads};
 use crate::track::Track;
+use crate::wanted::{Wanted, only};
 
 /// What is set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub enum Scope {
 /// How to tune.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// One device or mount; all where none is given.
+    /// One disk, partition or mounted file system; all where none is given.
     pub device: Option<String>,
     /// One control group, container or unit, and those within.
     pub cgroup: Option<String>,
@@ -125,7 +126,7 @@ pub struct Tuner<'a> {
     bdis: Vec<Bdi>,
     listed: Duration,
     looked: Duration,
-    only: Option<Bdi>,
+    wanted: Option<Wanted>,
     tracks: HashMap<Key, Track>,
     groups: Groups,
     devices: Devices,
@@ -141,10 +142,8 @@ pub struct Tuner<'a> {
 /// The file system to observe where the options name a device with only one.
 pub fn only_dev(host: &Host, options: &Options) -> Result<Option<Dev>> {
     let Some(name) = &options.device else { return Ok(None) };
-    let bdi = bdi::find(host, &bdi::list(host), name)?;
-    let mut devs: Vec<Dev> = bdi.mounts.iter().map(|mount| mount.dev).collect();
-    devs.dedup();
-    Ok(if devs.len() == 1 { devs.first().copied() } else { None })
+    let bdis = bdi::list(host);
+    Ok(only(&Wanted::find(host, &bdis, name)?.devs(&bdis)))
 }
 
 impl<'a> Tuner<'a> {
@@ -158,8 +157,12 @@ impl<'a> Tuner<'a> {
         tell: &mut dyn FnMut(&Event) -> bool,
     ) -> Result<Tuner<'a>> {
         let bdis = bdi::list(host);
-        let only = options.device.as_ref().map(|name| bdi::find(host, &bdis, name)).transpose()?;
-        only.as_ref().map_or(Ok(()), Bdi::known)?;
+        let wanted = options.device.as_ref().map(|name| Wanted::find(host, &bdis, name)).transpose()?;
+        let shares = wanted.as_ref().and_then(Wanted::shares).filter(|_| options.cgroup.is_none());
+        if let (Scope::Devices, Some(why)) = (options.scope, &shares) {
+            let what = format!("{why}, and --scope devices sets nothing else; name the disk");
+            return Err(Error::Refused { what });
+        }
         let mut names = Names::new(host);
         let absent = options.cgroup.clone().filter(|wanted| !names.has_group(wanted));
         if let Some(name) = absent.as_ref().filter(|_| options.once) {
@@ -190,6 +193,10 @@ impl<'a> Tuner<'a> {
         for limit in &observer.sight().limits {
             tell(&Event::note("note", "", limit.clone()));
         }
+        if let (Scope::Both, Some(why)) = (options.scope, shares) {
+            let why = format!("{why}: only open files are set; to set the value too, name the disk");
+            tell(&Event::note("note", "", why));
+        }
         if let Some(wanted) = absent {
             let why = format!(
                 "no control group, container or unit is called {wanted} now: until there is one, nothing is tuned"
@@ -207,7 +214,7 @@ impl<'a> Tuner<'a> {
             bdis,
             listed: Duration::ZERO,
             looked: Duration::ZERO,
-            only,
+            wanted,
             tracks: HashMap::new(),
             groups: Groups::default(),
             devices: Devices::default(),
@@ -279,14 +286,14 @@ impl<'a> Tuner<'a> {
 
     /// One look: what it saw becomes decisions, and these become values.
     fn tick(&mut self, now: Duration, samples: &[Sample]) -> Result<Vec<Event>> {
+        let mut events = Vec::new();
         if now >= self.listed + MOUNTS || samples.iter().any(|s| bdi::of_files(&self.bdis, s.file.dev).is_none()) {
             // Files of file systems without a device (in memory, overlays) come again and again: not at every tick.
             if now >= self.listed + WINDOW {
-                self.bdis = bdi::list(&self.host);
-                self.listed = now;
+                events.extend(self.list(now)?);
             }
         }
-        let mut events = self.devices.look(now, &mut self.journal, &self.bdis);
+        events.extend(self.devices.look(now, &mut self.journal, &self.bdis));
         let demands = self.observer.sight().demands;
         let advised = self.observer.advised(false)?;
         let found = self.sort(now, samples, &advised);
@@ -350,7 +357,8 @@ impl<'a> Tuner<'a> {
                 self.tracks.get_mut(&key).expect("just stepped").governor.changed(now, proposal.to_kib);
             }
         }
-        if self.options.scope != Scope::Files && self.options.cgroup.is_none() {
+        let is_whole = self.options.cgroup.is_none() && self.wanted.as_ref().and_then(Wanted::shares).is_none();
+        if self.options.scope != Scope::Files && is_whole {
             let Options { dry_run, scope, .. } = self.options;
             let moves = Moves { dry_run, alone: scope == Scope::Devices, decider: self.decider };
             events.extend(self.devices.set(now, &moves, &mut self.journal, &self.bdis)?);
@@ -366,13 +374,34 @@ impl<'a> Tuner<'a> {
         Ok(events)
     }
 
+    /// Lists devices again, and looks which of them the operator means. The observer follows.
+    fn list(&mut self, now: Duration) -> Result<Option<Event>> {
+        self.bdis = bdi::list(&self.host);
+        self.listed = now;
+        let Some(wanted) = &mut self.wanted else { return Ok(None) };
+        let mut told = wanted.renew(&self.host, &self.bdis);
+        let devs = wanted.devs(&self.bdis);
+        if told.is_some() {
+            // What has the numbers now is something else.
+            self.tracks.retain(|key, _| devs.contains(&key.file.dev));
+        }
+        if !devs.is_empty() && self.observer.watch_only(only(&devs))? {
+            self.lost = 0;
+            let name = self.options.device.as_deref().unwrap_or_default();
+            told = told
+                .or_else(|| Some(format!("other file systems of {name} are mounted now than before, and are tuned")));
+        }
+        Ok(told.map(|why| Event::note("note", "", why)))
+    }
+
     /// What is to be tuned: the samples of each file together, but apart those with a value of the owner's.
     fn sort(&mut self, now: Duration, samples: &[Sample], mapped: &Advised) -> Vec<Reads> {
         let Options { rivals, backoff, .. } = self.options;
         let mut found: HashMap<Key, Reads> = HashMap::new();
         for sample in samples {
             let Some(bdi) = bdi::of_files(&self.bdis, sample.file.dev).cloned() else { continue };
-            if !self.is_wanted(&bdi) || !self.in_group(sample.cgroup) {
+            let is_wanted = self.wanted.as_ref().is_none_or(|wanted| wanted.has(&bdi, sample.file.dev));
+            if !is_wanted || !self.in_group(sample.cgroup) {
                 continue;
             }
             let Some(value) = self.devices.value_of(&self.host, &bdi, now, rivals, backoff) else { continue };
@@ -388,13 +417,6 @@ impl<'a> Tuner<'a> {
             reads.rpcs = Rpcs { elapsed_ns, ..reads.rpcs.plus(sample.rpcs) };
         }
         found.into_values().collect()
-    }
-
-    /// The device that was asked for, or a mount over it.
-    fn is_wanted(&self, bdi: &Bdi) -> bool {
-        let Some(only) = &self.only else { return true };
-        let over = |point: &str| bdi.mounts.iter().any(|mount| mount.point == point);
-        bdi.name == only.name || (only.kind == Kind::Nfs && only.mounts.iter().any(|mount| over(&mount.point)))
     }
 
     fn in_group(&mut self, id: u64) -> bool {

@@ -12,6 +12,9 @@ use crate::rule::Rule;
 #[path = "tuner_group_tests.rs"]
 mod groups;
 
+#[path = "tuner_wanted_tests.rs"]
+mod wanted;
+
 const DEV: Dev = Dev { major: 8, minor: 0 };
 const FILE: FileId = FileId { dev: DEV, inode: 12 };
 

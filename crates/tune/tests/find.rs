@@ -17,12 +17,15 @@ fn devices_are_found_by_every_name_that_an_operator_has() {
     let machine = Machine::new();
     machine.disk("vda", "254:0", 128);
     machine.put("/sys/block/vda/vda1/partition", "1");
+    machine.put("/sys/block/vda/vda1/dev", "254:1");
     symlink("../../block/vda/vda1", machine.root.path().join("sys/dev/block/254:1")).expect("linked");
     machine.mount("254:1", "/home", "ext4", "/dev/vda1", "rw");
     let host = machine.host();
     let all = bdi::list(&host);
     for name in ["vda", "/dev/vda", "/dev/vda1", "254:0", "/home", "/home/"] {
-        assert_eq!(bdi::find(&host, &all, name).expect(name).disk.as_deref(), Some("vda"), "{name}");
+        let meant = bdi::meant(&host, &all, name).expect(name);
+        let is_part = ["/dev/vda1", "/home", "/home/"].contains(&name);
+        assert_eq!((meant.bdi.disk.as_deref(), meant.dev.is_some()), (Some("vda"), is_part), "{name}");
     }
     let error = bdi::find(&host, &all, "/dev/sdz").expect_err("no such disk").to_string();
     assert!(error.contains("/dev/sdz: no such device or mount"), "{error}");

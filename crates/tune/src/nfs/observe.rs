@@ -118,6 +118,17 @@ impl Observer for NfsObserver {
         self.pages.advised(soon)
     }
 
+    fn watch_only(&mut self, only: Option<Dev>) -> Result<bool> {
+        // Another mount may have a number by now.
+        self.rsizes.clear();
+        let anew = self.pages.watch_only(only)?;
+        #[cfg(feature = "bpf")]
+        if anew {
+            self.rpcs = RpcObserver::start(&self.host, only)?;
+        }
+        Ok(anew)
+    }
+
     #[cfg(feature = "bpf")]
     fn lost(&self) -> Result<Lost> {
         let (pages, rpcs) = (self.pages.lost()?, self.rpcs.lost()?);

@@ -13,13 +13,12 @@ use crate::host::Host;
 use crate::mounts::{mounts, plain, top};
 use crate::nfs::model::NfsModel;
 use crate::nfs::observe::NfsObserver;
-use crate::nfs::overmount::depth;
 use crate::nfs::path::Path;
 use crate::nfs::rsize::Rsize;
 use crate::nfs::rule::NfsRule;
 use crate::observe::Observer;
 use crate::rule::Decider;
-use crate::tuner::{Options, Tuner};
+use crate::tuner::{Options, Tuner, only_dev};
 
 /// How to tune a mount.
 #[derive(Debug, Clone)]
@@ -45,8 +44,8 @@ pub fn run(host: &Host, options: &NfsOptions, tell: &mut dyn FnMut(Option<&Event
     let point = plain(&options.mount);
     let all = bdi::list(host);
     let bdi = bdi::find(host, &all, point)?;
-    let listed = mounts(host, "self");
     if bdi.kind != Kind::Nfs {
+        let listed = mounts(host, "self");
         let fs = top(&listed, point).map_or("a device", |mount| mount.fs.as_str());
         let tunes = if bdi.known().is_ok() {
             format!("; `linnet tune readahead --device {point}` tunes it")
@@ -56,8 +55,6 @@ pub fn run(host: &Host, options: &NfsOptions, tell: &mut dyn FnMut(Option<&Event
         let what = format!("is no NFS mount but {fs}{tunes}");
         return Err(Error::Format { path: point.into(), what });
     }
-    let one = !options.rsize && depth(&listed, point) == 1;
-    let only = bdi.mounts.first().map(|mount| mount.dev).filter(|_| one);
     let rule = Rc::new(NfsRule::new(Path::new(bdi.value_kib(host)?, !options.dry_run)));
     let model = match &options.model {
         Some(path) => Some(NfsModel::read(path, rule.clone())?),
@@ -67,15 +64,6 @@ pub fn run(host: &Host, options: &NfsOptions, tell: &mut dyn FnMut(Option<&Event
         Some(model) => model,
         None => rule.as_ref(),
     };
-    let mut observer = NfsObserver::start(host, only)?;
-    if model.as_ref().is_some_and(NfsModel::needs_demands) && !observer.sight().demands {
-        let what =
-            "which pages are asked for cannot be seen here, and the model rests on it; leave --model out, or give one \
-                    of schema nfs-1"
-                .to_owned();
-        return Err(Error::Observer { what });
-    }
-    let mut rsize = Rsize::new(point, rule.clone(), options.dry_run);
     let tuning = Options {
         device: Some(point.to_owned()),
         dry_run: options.dry_run,
@@ -86,6 +74,17 @@ pub fn run(host: &Host, options: &NfsOptions, tell: &mut dyn FnMut(Option<&Event
         tick: TICK,
         ..Options::default()
     };
+    // With the read size a second mount takes the place of the first.
+    let only = if options.rsize { None } else { only_dev(host, &tuning)? };
+    let mut observer = NfsObserver::start(host, only)?;
+    if model.as_ref().is_some_and(NfsModel::needs_demands) && !observer.sight().demands {
+        let what =
+            "which pages are asked for cannot be seen here, and the model rests on it; leave --model out, or give one \
+                    of schema nfs-1"
+                .to_owned();
+        return Err(Error::Observer { what });
+    }
+    let mut rsize = Rsize::new(point, rule.clone(), options.dry_run);
     let tuner = Tuner::start(host, tuning, decider, &mut observer, &mut |event| tell(Some(event)))?;
     let tuner = if options.rsize { tuner.with(&mut rsize) } else { tuner };
     tuner.run(tell)

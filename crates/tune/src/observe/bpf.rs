@@ -82,6 +82,8 @@ pub struct Bpf {
     /// None where the kernel does not show mappings.
     walk: Option<Walk>,
     page_kib: u32,
+    /// The one file system that is observed.
+    only: Option<Dev>,
 }
 
 pub(crate) fn refused(what: impl std::fmt::Display) -> Error {
@@ -191,7 +193,7 @@ impl Bpf {
         if whole_reads {
             let _ = attach(&mut ebpf, "splice_function", "filemap_splice_read", &btf);
         }
-        Ok(Bpf::with_iterator(ebpf, sight, &btf))
+        Ok(Bpf { only, ..Bpf::with_iterator(ebpf, sight, &btf) })
     }
 
     /// Only lists open files, and observes no event.
@@ -218,7 +220,7 @@ impl Bpf {
         }
         let walk = loaded.is_ok().then(Walk::default);
         let page_kib = u32::try_from(rustix::param::page_size() / 1024).expect("a small number");
-        Bpf { ebpf, sight, counted: Counted::new(), walk, page_kib }
+        Bpf { ebpf, sight, counted: Counted::new(), walk, page_kib, only: None }
     }
 }
 
@@ -264,6 +266,15 @@ impl Observer for Bpf {
         let found = Rc::new(self.mapped_with_advice()?);
         self.walk = Some(Walk { ended: Some(Instant::now()), took: begun.elapsed(), found: found.clone() });
         Ok(found)
+    }
+
+    fn watch_only(&mut self, only: Option<Dev>) -> Result<bool> {
+        let is_seen = self.only.is_none() || self.only == only;
+        if !is_seen {
+            // The file system is a constant of the programs. The old ones see until the new ones do.
+            *self = Bpf::start(only)?;
+        }
+        Ok(!is_seen)
     }
 
     fn lost(&self) -> Result<Lost> {

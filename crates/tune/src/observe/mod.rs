@@ -115,6 +115,11 @@ pub trait Observer {
         let _ = soon;
         Ok(Rc::default())
     }
+    /// Observes this file system alone from now on, or all. One that sees all already stays so. True where it began anew.
+    fn watch_only(&mut self, only: Option<Dev>) -> Result<bool> {
+        let _ = only;
+        Ok(false)
+    }
     /// What could not be counted.
     fn lost(&self) -> Result<Lost> {
         Ok(Lost::default())

@@ -100,7 +100,8 @@ def show_rows(rows: list[dict[str, Any]], left_out: int) -> None:
 
 def readahead(
     device: Annotated[
-        str | None, typer.Option(help="Only this device, partition or mount point.", show_default=False)
+        str | None,
+        typer.Option(help="Only files on this disk or partition, or on what is mounted here.", show_default=False),
     ] = None,
     cgroup: Annotated[
         str | None,
