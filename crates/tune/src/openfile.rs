@@ -53,12 +53,18 @@ impl FileId {
         FileId { dev: Dev::from_stat(stat.st_dev), inode: stat.st_ino }
     }
 
+    /// False in journals of earlier versions: their device is 0:0, which no file system has.
+    pub(crate) fn has_dev(self) -> bool {
+        self.dev != Dev { major: 0, minor: 0 }
+    }
+
     /// True where stat's numbers can be this file's. A file system without a block device may tell another number, as
-    /// btrfs does for each subvolume, but always one without. Journals of earlier versions have no device, which is 0:0.
+    /// btrfs does for each subvolume, but always one without; so this is for what may have happened to a descriptor since
+    /// the kernel listed it, and not to find out which file it means.
     pub(crate) fn may_be(self, st_dev: u64, inode: u64) -> bool {
         let told = Dev::from_stat(st_dev);
         let is_there = match self.dev {
-            Dev { major: 0, minor: 0 } => true,
+            _ if !self.has_dev() => true,
             Dev { major: 0, .. } => told.major == 0,
             dev => told == dev,
         };

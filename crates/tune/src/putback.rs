@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Puts the values of open files back, by the journal.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::error::Result;
 use crate::host::Host;
@@ -10,9 +10,10 @@ use crate::lend::{HELD_MAX, Lent, advise, hold};
 use crate::observe::Observer;
 use crate::openfile::{Descriptor, Outcome, list};
 
-/// Compares the journal with the descriptors that its files have now. Where the owner has given advice since, or
-/// somebody else a value, theirs stands. A descriptor that a fork, a duplicate or a message made of one of ours has our
-/// value too, and is noted like it. An error where descriptors cannot be listed.
+/// Compares the journal with the descriptors that its files have now, as the kernel lists them. Where the owner has given
+/// advice since, or somebody else a value, theirs stands. A descriptor that is not in the list is closed, or means another
+/// file by now. One that a fork, a duplicate or a message made of one of ours has our value too, and is noted like it. An
+/// error where descriptors cannot be listed.
 pub fn compare(host: &Host, journal: &mut Journal, observer: &mut dyn Observer) -> Result<()> {
     if !journal.files.is_empty() {
         let open = list(observer, &journal.files.ids())?;
@@ -28,20 +29,25 @@ fn compare_with(host: &Host, journal: &mut Journal, open: &[Descriptor]) {
         let is_lent = || lent.get(&entry.knob[..]).is_some_and(|values| values.contains(&d.value_kib));
         d.advice(0, true).is_none() && (entry.is_value(d.value_kib) || is_lent())
     };
-    let mut files = journal.files.clone();
+    let (mut ours, mut copies) = (HashSet::new(), Vec::new());
     for d in open {
         let at = (d.process, d.fd);
         match journal.files.get(at, d.file) {
-            Some(own) if has_ours(own, d) => {}
-            Some(_) => files.remove(at),
+            Some(own) if has_ours(own, d) => {
+                ours.insert(at);
+            }
+            Some(_) => {}
             None => {
                 let Some(like) = journal.files.of(d.file).find(|entry| has_ours(entry, d)) else { continue };
                 let Some(started) = process_started(host, d.process) else { continue };
-                files.insert(FileEntry { process: d.process, started, fd: d.fd, ..like.clone() });
+                copies.push(FileEntry { process: d.process, started, fd: d.fd, ..like.clone() });
             }
         }
     }
-    journal.files = files;
+    // The list names the file system, which journals of earlier versions do not: their files are compared by stat's
+    // numbers when they are held.
+    journal.files.retain(|entry| ours.contains(&entry.at()) || !entry.file.has_dev());
+    copies.into_iter().for_each(|copy| journal.files.insert(copy));
 }
 
 /// What became of the files in the journal.
@@ -141,7 +147,9 @@ pub(crate) mod tests {
     use super::*;
     use crate::lend::duplicate;
     use crate::mounts::Dev;
+    use crate::observe::Sight;
     use crate::openfile::{FileId, MODE_RANDOM};
+    use crate::tuner::tests::Listing;
 
     use std::os::fd::AsRawFd;
 
@@ -257,9 +265,34 @@ pub(crate) mod tests {
         compare_with(&host, &mut journal, &open);
         let mut left: Vec<u32> = journal.files.iter().map(|entry| entry.fd).collect();
         left.sort_unstable();
-        // 4 was advised RANDOM and 5 SEQUENTIAL; 6 and 7 are closed, which the restoring finds; 20 is a copy.
-        assert_eq!(left, [3, 6, 7, 8, 20]);
+        // 4 was advised RANDOM and 5 SEQUENTIAL; 6 and 7 are not listed, so they mean other files; 20 is a copy.
+        assert_eq!(left, [3, 8, 20]);
         assert!(journal.files.iter().all(|entry| entry.original_kib == 128));
+        // What a journal of an earlier version has is in no list, for it does not say which file system.
+        let without = FileId { dev: Dev { major: 0, minor: 0 }, ..FILE };
+        journal.note_file(FileEntry { file: without, ..entry(9, 8) });
+        compare_with(&host, &mut journal, &[]);
+        assert_eq!(journal.files.iter().map(|entry| entry.fd).collect::<Vec<_>>(), [9]);
+    }
+
+    #[test]
+    fn a_file_that_the_kernel_does_not_list_is_left_alone_although_stat_s_numbers_may_be_its() {
+        let root = tempfile::tempdir().expect("a directory");
+        let host = Host::below(root.path());
+        let mut journal = Journal::open(&host).expect("empty");
+        let Some((_, entry)) = opened(&host, "/sys/a") else { return };
+        // Files in memory are on no block device, and the journal's file is on another file system without one.
+        let open = rustix::fs::memfd_create("linnet", rustix::fs::MemfdFlags::CLOEXEC).expect("a file in memory");
+        let (fd, stat) =
+            (u32::try_from(open.as_raw_fd()).expect("positive"), rustix::fs::fstat(&open).expect("numbers"));
+        let Dev { major, minor } = Dev::from_stat(stat.st_dev);
+        let file = FileId { dev: Dev { major, minor: minor + 1 }, inode: stat.st_ino };
+        assert!(major == 0 && file.may_be(stat.st_dev, stat.st_ino));
+        journal.note_file(FileEntry { file, fd, ..entry });
+        let mut lister = Listing(Sight { descriptors: true, ..Sight::default() }, Vec::new());
+        let compared = compare(&host, &mut journal, &mut lister);
+        assert_eq!(restore(&host, &mut journal, compared).expect("restored").files, 0);
+        assert!(journal.is_empty());
     }
 
     #[test]
