@@ -104,7 +104,7 @@ def test_restore_puts_back_what_a_crash_left(machine: Path) -> None:
     assert result.exit_code == 0 and "128 KiB again" in result.output
     assert get_kib(machine) == 128
     again = json.loads(tune("restore", "--root", machine, "--json").stdout)
-    assert again == {"devices": {}, "left": {}, "files": 0, "mounts": []}
+    assert again == {"devices": {}, "left": {}, "gone": {}, "files": 0, "mounts": []}
 
 
 def test_restore_leaves_what_somebody_else_set(machine: Path) -> None:
@@ -112,6 +112,21 @@ def test_restore_leaves_what_somebody_else_set(machine: Path) -> None:
     journal(machine, 8)
     result = tune("restore", "--root", machine)
     assert "512 KiB, set by somebody else, stays" in result.output and get_kib(machine) == 512
+
+
+def test_restore_leaves_a_mount_that_has_the_number_of_another_one(machine: Path) -> None:
+    knob = "/sys/class/bdi/0:45/read_ahead_kb"
+    (machine / "proc/self/mountinfo").write_text("30 1 0:45 / /far rw - fuse.sshfs u@h:/ rw\n")
+    (machine / knob[1:]).parent.mkdir(parents=True)
+    (machine / knob[1:]).write_text("128\n")
+    mount = {"fs": "nfs4", "source": "nas:/data", "point": "/srv"}
+    device = {"knob": knob, "original_kib": 15360, "written_kib": [128], "diskseq": None, "mount": mount}
+    journal(machine, 8)
+    path = machine / "run/linnet/tune/journal.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "devices": [device]}))
+    gone = json.loads(tune("restore", "--root", machine, "--json").stdout)["gone"]
+    assert list(gone) == [knob] and gone[knob].startswith("nas:/data (nfs4), which was mounted at /srv ")
+    assert (machine / knob[1:]).read_text() == "128\n"
 
 
 @pytest.mark.parametrize(

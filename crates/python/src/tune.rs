@@ -25,8 +25,9 @@ use crate::progress::Progress;
 type Knobs = Vec<(String, u32)>;
 /// Process, descriptor, readahead in KiB, and why it is left alone.
 type OpenFile = (u32, u32, u32, Option<&'static str>);
-/// Devices and their values, devices that somebody else set, open files, and points where a mount was taken off.
-type Restored = (Knobs, Knobs, usize, Vec<String>);
+/// Devices and their values, devices that somebody else set, those that are gone and how that is known, open files, and
+/// points where a mount was taken off.
+type Restored = (Knobs, Knobs, Vec<(String, String)>, usize, Vec<String>);
 
 /// Ctrl-C is looked for so often.
 const STEP: Duration = Duration::from_millis(100);
@@ -188,7 +189,7 @@ pub fn tune_restore(root: Option<&str>) -> PyResult<Restored> {
         );
         return Err(refused(linnet_tune::Error::Format { path: "/run/linnet/tune/journal.json".into(), what }));
     }
-    Ok((back.devices, back.left, back.files, back.mounts))
+    Ok((back.devices, back.left, back.gone, back.files, back.mounts))
 }
 
 /// Who has a file open: process, descriptor, its readahead in KiB, and why a tuner would leave it alone, if it would.

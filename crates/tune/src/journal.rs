@@ -13,8 +13,10 @@ use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::openfile::FileId;
 
+mod device;
 mod files;
 
+pub use device::{DeviceEntry, Mounted};
 pub use files::{At, FileEntry, Files};
 
 const DIRECTORY: &str = "/run/linnet/tune";
@@ -22,30 +24,6 @@ const JOURNAL: &str = "/run/linnet/tune/journal.json";
 /// Fewer files are not looked through for closed ones.
 const FILES_MIN: usize = 256;
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
-
-/// A device's value that we changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DeviceEntry {
-    /// The file that holds the value.
-    pub knob: String,
-    /// What it held before.
-    pub original_kib: u32,
-    /// Everything we wrote there: one of these is ours, another value is somebody else's.
-    pub written_kib: Vec<u32>,
-    /// The kernel's number of the disk, which no other disk has had since the machine started; None where it has none.
-    pub sequence: Option<u64>,
-}
-
-/// The kernel's number of the disk that a knob belongs to.
-pub(crate) fn sequence(host: &Host, knob: &str) -> Option<u64> {
-    let mut parts = knob.strip_suffix("/read_ahead_kb")?.rsplit('/');
-    let of = match (parts.next()?, parts.next()?) {
-        ("queue", disk) => format!("/sys/block/{disk}/diskseq"),
-        (number, "bdi") => format!("/sys/dev/block/{number}/diskseq"),
-        _ => return None,
-    };
-    host.number(of).ok()
-}
 
 /// A mount that we placed over another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,16 +87,6 @@ fn number<T: TryFrom<u64>>(value: &Value, key: &str) -> Option<T> {
     value.get(key)?.as_u64()?.try_into().ok()
 }
 
-fn device(value: &Value) -> Option<DeviceEntry> {
-    let written = value.get("written_kib")?.as_array()?;
-    Some(DeviceEntry {
-        knob: value.get("knob")?.as_str()?.to_owned(),
-        original_kib: number(value, "original_kib")?,
-        written_kib: written.iter().map(|v| v.as_u64()?.try_into().ok()).collect::<Option<_>>()?,
-        sequence: number(value, "diskseq"),
-    })
-}
-
 fn mount(value: &Value) -> Option<MountEntry> {
     Some(MountEntry {
         point: value.get("point")?.as_str()?.to_owned(),
@@ -154,7 +122,7 @@ impl Journal {
         let list = |key: &str| whole[key].as_array().cloned().unwrap_or_default();
         journal.devices = list("devices")
             .iter()
-            .map(device)
+            .map(DeviceEntry::read)
             .collect::<Option<_>>()
             .ok_or_else(|| damaged("a device lacks a field"))?;
         for value in list("files") {
@@ -175,14 +143,7 @@ impl Journal {
         if !self.is_kept {
             return Ok(());
         }
-        let devices: Vec<Value> = self
-            .devices
-            .iter()
-            .map(|d| {
-                json!({"knob": d.knob, "original_kib": d.original_kib, "written_kib": d.written_kib,
-                       "diskseq": d.sequence})
-            })
-            .collect();
+        let devices: Vec<Value> = self.devices.iter().map(DeviceEntry::to_json).collect();
         let files: Vec<Value> = self.files.iter().map(FileEntry::to_json).collect();
         let mounts: Vec<Value> = self
             .mounts
@@ -201,11 +162,7 @@ impl Journal {
         match self.devices.iter_mut().find(|entry| entry.knob == knob) {
             Some(entry) if entry.written_kib.contains(&kib) => {}
             Some(entry) => entry.written_kib.push(kib),
-            None => {
-                let sequence = sequence(&self.host, knob);
-                let knob = knob.to_owned();
-                self.devices.push(DeviceEntry { knob, original_kib, written_kib: vec![kib], sequence });
-            }
+            None => self.devices.push(DeviceEntry::new(&self.host, knob, original_kib, kib)),
         }
     }
 
@@ -295,6 +252,9 @@ mod tests {
         let mut journal = Journal::open(&host).expect("empty");
         journal.note_device("/sys/block/vda/queue/read_ahead_kb", 128, 8);
         journal.note_device("/sys/block/vda/queue/read_ahead_kb", 8, 16);
+        host.replace("/proc/self/mountinfo", "30 1 0:45 / /mnt rw - nfs4 nas:/data rw").expect("written");
+        journal.note_device("/sys/class/bdi/0:45/read_ahead_kb", 15_360, 128);
+        assert!(journal.devices[1].mount.is_some());
         let entry = FileEntry {
             process: 7,
             started: 70,

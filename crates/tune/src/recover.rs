@@ -3,7 +3,7 @@
 
 use crate::error::Result;
 use crate::host::Host;
-use crate::journal::{Journal, sequence};
+use crate::journal::Journal;
 use crate::nfs::overmount::{self, Taken};
 use crate::observe::{Observer, lister};
 use crate::putback;
@@ -15,6 +15,8 @@ pub struct Recovered {
     pub devices: Vec<(String, u32)>,
     /// Devices whose value is neither ours nor the one from before: somebody else's, left as it is.
     pub left: Vec<(String, u32)>,
+    /// Values that we changed of a device that is gone, whose number another one has, and why it is known to be another.
+    pub gone: Vec<(String, String)>,
     /// Open files.
     pub files: usize,
     /// Where a mount of ours was taken off.
@@ -41,11 +43,10 @@ fn recover_by(
         lister().and_then(|mut lister| putback::compare(host, journal, lister.as_mut()))
     };
     for entry in journal.devices.clone() {
-        // A device may be gone since, and another one have its name. Journals of earlier versions have no number.
-        let is_same = entry.sequence.is_none_or(|known| sequence(host, &entry.knob) == Some(known));
-        let there = host.number::<u32>(&entry.knob).ok().filter(|_| is_same);
-        if let Some(now) = there {
-            if entry.written_kib.contains(&now) && now != entry.original_kib {
+        if let Ok(now) = host.number::<u32>(&entry.knob) {
+            if let Some(why) = entry.gone(host) {
+                recovered.gone.push((entry.knob.clone(), why));
+            } else if entry.written_kib.contains(&now) && now != entry.original_kib {
                 if let Err(error) = host.write(&entry.knob, &entry.original_kib.to_string()) {
                     recovered.refused.push(error.to_string());
                     continue;
@@ -107,12 +108,37 @@ mod tests {
         host.replace(number, "9").expect("another disk");
         let mut journal = Journal::open(&host).expect("after the crash");
         let recovered = recover(&host, &mut journal).expect("recovered");
-        assert_eq!(recovered, Recovered::default());
+        let [(of, why)] = &recovered.gone[..] else { panic!("{recovered:?}") };
+        assert_eq!((&of[..], recovered.devices.len(), recovered.left.len()), (knob, 0, 0));
+        assert!(why.starts_with("the disk whose value was changed is gone"), "{why}");
         assert_eq!(host.number::<u32>(knob).expect("a number"), 128);
         assert!(Journal::open(&host).expect("journal").is_empty());
         // An earlier version did not note the number: what it left is put back.
         journal.devices.push(DeviceEntry { sequence: None, ..entry });
         assert_eq!(recover(&host, &mut journal).expect("recovered").devices, [(knob.to_owned(), 65_536)]);
+    }
+
+    #[test]
+    fn a_file_system_with_the_number_of_one_that_was_unmounted_is_left_alone() {
+        let root = tempfile::tempdir().expect("a directory");
+        let host = Host::below(root.path());
+        let knob = "/sys/class/bdi/0:45/read_ahead_kb";
+        let mounted = |what: &str| {
+            host.replace("/proc/self/mountinfo", &format!("30 1 0:45 / /srv rw - {what} rw")).expect("written");
+        };
+        for (now, kib) in [("fuse.sshfs u@h:/", 128), ("nfs4 nas:/data", 15_360)] {
+            mounted("nfs4 nas:/data");
+            let mut journal = Journal::open(&host).expect("empty");
+            journal.note_device(knob, 15_360, 128);
+            journal.save().expect("saved");
+            host.replace(knob, "128").expect("written");
+            mounted(now);
+            let mut journal = Journal::open(&host).expect("after the crash");
+            let recovered = recover(&host, &mut journal).expect("recovered");
+            assert_eq!((recovered.gone.len(), recovered.devices.len()), if kib == 128 { (1, 0) } else { (0, 1) });
+            assert_eq!(host.number::<u32>(knob).expect("a number"), kib);
+            assert!(Journal::open(&host).expect("journal").is_empty());
+        }
     }
 
     #[test]

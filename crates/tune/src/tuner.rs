@@ -179,6 +179,9 @@ impl<'a> Tuner<'a> {
                     ..Event::note("restore", knob, "an earlier run left its value")
                 });
             }
+            for (knob, why) in &back.gone {
+                tell(&Event::note("note", knob, format!("an earlier run left its value: {why}")));
+            }
             for point in &back.mounts {
                 let why = "an earlier run left a mount there, which is taken off";
                 tell(&Event { knob: "rsize", applied: true, ..Event::note("restore", point, why) });

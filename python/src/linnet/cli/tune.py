@@ -281,9 +281,10 @@ def restore(
 
     Example: [bold]linnet tune restore[/]
     """
-    devices, left, files, mounts = _native.tune_restore(None if root is None else str(root))
+    devices, left, gone, files, mounts = _native.tune_restore(None if root is None else str(root))
     if json:
-        print_json({"devices": dict(devices), "left": dict(left), "files": files, "mounts": mounts})
+        kept = {"devices": dict(devices), "left": dict(left), "gone": dict(gone)}
+        print_json({**kept, "files": files, "mounts": mounts})
         return
     for point in mounts:
         console.print(f"{point}: the mount from before, with its read size")
@@ -291,4 +292,6 @@ def restore(
         console.print(f"{knob}: {kib} KiB again")
     for knob, kib in left:
         console.print(f"{knob}: {kib} KiB, set by somebody else, stays")
+    for knob, why in gone:
+        console.print(f"{knob}: {why}")
     console.print(f"{files} open files have their value from before" if files else "no open file was left changed")
