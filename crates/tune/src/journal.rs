@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 
 use rustix::fs::{FlockOperation, flock};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::host::Host;
@@ -26,7 +26,7 @@ const FILES_MIN: usize = 256;
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A mount that we placed over another one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountEntry {
     /// Where.
     pub point: String,
@@ -83,18 +83,28 @@ pub struct Journal {
     pub mounts: Vec<MountEntry>,
 }
 
-fn number<T: TryFrom<u64>>(value: &Value, key: &str) -> Option<T> {
-    value.get(key)?.as_u64()?.try_into().ok()
+/// The journal as it is written down.
+#[derive(Serialize, Deserialize)]
+struct Whole<D, F, M> {
+    /// Which start of the machine it belongs to. It is there in every journal, be it as null.
+    #[serde(deserialize_with = "Option::deserialize")]
+    boot: Option<String>,
+    #[serde(default)]
+    devices: D,
+    #[serde(default)]
+    files: F,
+    #[serde(default)]
+    mounts: M,
 }
 
-fn mount(value: &Value) -> Option<MountEntry> {
-    Some(MountEntry {
-        point: value.get("point")?.as_str()?.to_owned(),
-        below: value.get("below")?.as_str()?.to_owned(),
-        below_rsize: number(value, "below_rsize")?,
-        rsize: number(value, "rsize")?,
-        ours: value.get("ours").and_then(Value::as_str).map(str::to_owned),
-    })
+impl Whole<Vec<DeviceEntry>, Files, Vec<MountEntry>> {
+    fn read(text: &str) -> serde_json::Result<Self> {
+        // A list would do for a struct whose fields may be missing.
+        if !text.starts_with('{') {
+            return Err(serde::de::Error::custom("the journal is no JSON object"));
+        }
+        serde_json::from_str(text)
+    }
 }
 
 impl Journal {
@@ -110,26 +120,13 @@ impl Journal {
         if !host.has(JOURNAL) {
             return Ok(journal);
         }
-        let damaged = |what: &str| Error::Format {
+        let whole = Whole::read(&host.read(JOURNAL)?).map_err(|error| Error::Format {
             path: host.path(JOURNAL),
-            what: format!("{what}; compare the values with `linnet tune doctor`, then delete the file"),
-        };
-        let text = host.read(JOURNAL)?;
-        let whole: Value = serde_json::from_str(&text).map_err(|error| damaged(&error.to_string()))?;
-        if whole["boot"].as_str() != host.text(BOOT).as_deref() {
-            return Ok(journal);
+            what: format!("{error}; compare the values with `linnet tune doctor`, then delete the file"),
+        })?;
+        if whole.boot == host.text(BOOT) {
+            (journal.devices, journal.files, journal.mounts) = (whole.devices, whole.files, whole.mounts);
         }
-        let list = |key: &str| whole[key].as_array().cloned().unwrap_or_default();
-        journal.devices = list("devices")
-            .iter()
-            .map(DeviceEntry::read)
-            .collect::<Option<_>>()
-            .ok_or_else(|| damaged("a device lacks a field"))?;
-        for value in list("files") {
-            journal.files.insert(FileEntry::read(&value).ok_or_else(|| damaged("a file lacks a field"))?);
-        }
-        journal.mounts =
-            list("mounts").iter().map(mount).collect::<Option<_>>().ok_or_else(|| damaged("a mount lacks a field"))?;
         Ok(journal)
     }
 
@@ -143,18 +140,9 @@ impl Journal {
         if !self.is_kept {
             return Ok(());
         }
-        let devices: Vec<Value> = self.devices.iter().map(DeviceEntry::to_json).collect();
-        let files: Vec<Value> = self.files.iter().map(FileEntry::to_json).collect();
-        let mounts: Vec<Value> = self
-            .mounts
-            .iter()
-            .map(|m| {
-                json!({"point": m.point, "below": m.below, "below_rsize": m.below_rsize, "rsize": m.rsize,
-                       "ours": m.ours})
-            })
-            .collect();
-        let whole = json!({"boot": self.host.text(BOOT), "devices": devices, "files": files, "mounts": mounts});
-        self.host.replace(JOURNAL, &whole.to_string())
+        let Journal { devices, files, mounts, .. } = self;
+        let whole = Whole { boot: self.host.text(BOOT), devices, files, mounts };
+        self.host.replace(JOURNAL, &serde_json::to_string(&whole).expect("plain values"))
     }
 
     /// Notes that a device's value is about to become `kib`. `original_kib` counts only at the first time.
@@ -356,9 +344,40 @@ mod tests {
     #[test]
     fn a_damaged_journal_is_refused() {
         let (_root, host) = machine();
-        host.replace(JOURNAL, r#"{"boot": "one", "devices": [{"knob": "a"}]}"#).expect("written");
-        let error = Journal::open(&host).expect_err("damaged").to_string();
-        assert!(error.contains("journal.json: a device lacks a field"), "{error}");
+        for (text, why) in [
+            (r#"{"boot": "one", "devices": [{"knob": "a"}]}"#, "missing field `original_kib`"),
+            (r#"{"boot": "one", "devices": 5}"#, "invalid type: integer `5`, expected a sequence"),
+            (r#"{"boot": "one", "files": {}}"#, "invalid type: map, expected a list of open files"),
+            (r#"{"boot": "one", "files": [7]}"#, "invalid type: integer `7`, expected struct"),
+            (r#"{"boot": "one", "mounts": null}"#, "invalid type: null, expected a sequence"),
+            (r#"{"boot": 1}"#, "invalid type: integer `1`"),
+            ("{}", "missing field `boot`"),
+            ("[]", "the journal is no JSON object"),
+            ("null", "the journal is no JSON object"),
+            ("", "the journal is no JSON object"),
+            (r#"{"boot": "one", "devices": []"#, "EOF while parsing"),
+        ] {
+            host.replace(JOURNAL, text).expect("written");
+            let error = Journal::open(&host).expect_err(text).to_string();
+            assert!(error.contains(&format!("journal.json: {why}")), "{error}");
+            assert!(error.ends_with("; compare the values with `linnet tune doctor`, then delete the file"), "{error}");
+            assert_eq!(host.read(JOURNAL).expect("still there"), text);
+        }
+    }
+
+    #[test]
+    fn a_journal_of_an_earlier_version_is_read() {
+        let (_root, host) = machine();
+        let text = r#"{"boot": "one", "devices": [{"knob": "a", "original_kib": 128, "written_kib": [8, 16]}],
+            "files": [{"process": 7, "started": 70, "fd": 3, "inode": 12, "knob": "a", "original_kib": 128, "written_kib": 8}]}"#;
+        host.replace(JOURNAL, text).expect("written");
+        let journal = Journal::open(&host).expect("read");
+        let (knob, written_kib) = ("a".to_owned(), vec![8, 16]);
+        let device = DeviceEntry { knob, original_kib: 128, written_kib, sequence: None, mount: None };
+        assert_eq!(journal.devices, [device]);
+        let file = journal.files.iter().next().expect("noted");
+        assert_eq!((file.at(), file.file.has_dev(), file.file.inode, file.stands_kib), ((7, 3), false, 12, None));
+        assert!(journal.mounts.is_empty());
     }
 
     #[test]

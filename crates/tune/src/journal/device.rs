@@ -2,14 +2,13 @@
 //! The devices of the journal. A knob is named after a number that another device may have after the first one is gone:
 //! so an entry says which disk or which file system had it.
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
-use crate::journal::number;
 use crate::mounts::{Dev, Mount, mounts};
 
 /// A device's value that we changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceEntry {
     /// The file that holds the value.
     pub knob: String,
@@ -18,6 +17,7 @@ pub struct DeviceEntry {
     /// Everything we wrote there: one of these is ours, another value is somebody else's.
     pub written_kib: Vec<u32>,
     /// The kernel's number of the disk, which no other disk has had since the machine started; None where it has none.
+    #[serde(rename = "diskseq")]
     pub sequence: Option<u64>,
     /// The file system that had the number in the knob's name; None of disks, of file systems whose knobs have names that
     /// the kernel gives once (`btrfs-1`), and in journals of earlier versions.
@@ -25,7 +25,7 @@ pub struct DeviceEntry {
 }
 
 /// A file system with a value of its own, as mountinfo shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mounted {
     /// Its type.
     pub fs: String,
@@ -61,27 +61,6 @@ impl DeviceEntry {
                  now keeps its value"
             )
         })
-    }
-
-    pub(super) fn read(value: &Value) -> Option<DeviceEntry> {
-        let written = value.get("written_kib")?.as_array()?;
-        let text = |value: &Value, key: &str| value.get(key)?.as_str().map(str::to_owned);
-        let mounted = |value: &Value| {
-            Some(Mounted { fs: text(value, "fs")?, source: text(value, "source")?, point: text(value, "point")? })
-        };
-        Some(DeviceEntry {
-            knob: text(value, "knob")?,
-            original_kib: number(value, "original_kib")?,
-            written_kib: written.iter().map(|v| v.as_u64()?.try_into().ok()).collect::<Option<_>>()?,
-            sequence: number(value, "diskseq"),
-            mount: value.get("mount").and_then(mounted),
-        })
-    }
-
-    pub(super) fn to_json(&self) -> Value {
-        let mount = self.mount.as_ref().map(|m| json!({"fs": m.fs, "source": m.source, "point": m.point}));
-        json!({"knob": self.knob, "original_kib": self.original_kib, "written_kib": self.written_kib,
-               "diskseq": self.sequence, "mount": mount})
     }
 }
 

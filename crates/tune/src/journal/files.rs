@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The open files of the journal, found by descriptor and by file: a database may have a hundred thousand.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-use serde_json::{Value, json};
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::journal::number;
 use crate::mounts::Dev;
 use crate::openfile::FileId;
 
@@ -44,25 +46,43 @@ impl FileEntry {
     pub fn is_value(&self, kib: u32) -> bool {
         kib == self.written_kib || Some(kib) == self.stands_kib
     }
+}
 
-    pub(super) fn read(value: &Value) -> Option<FileEntry> {
-        let dev = value.get("dev").and_then(Value::as_str).and_then(Dev::parse).unwrap_or(Dev { major: 0, minor: 0 });
-        Some(FileEntry {
-            process: number(value, "process")?,
-            started: number(value, "started")?,
-            fd: number(value, "fd")?,
-            file: FileId { dev, inode: number(value, "inode")? },
-            knob: value.get("knob")?.as_str()?.to_owned(),
-            original_kib: number(value, "original_kib")?,
-            written_kib: number(value, "written_kib")?,
-            stands_kib: number(value, "stands_kib"),
-        })
+/// An entry as it is written down.
+#[derive(Serialize, Deserialize)]
+struct Row<'a> {
+    process: u32,
+    started: u64,
+    fd: u32,
+    #[serde(borrow, default = "no_device")]
+    dev: Cow<'a, str>,
+    inode: u64,
+    #[serde(borrow)]
+    knob: Cow<'a, str>,
+    original_kib: u32,
+    written_kib: u32,
+    stands_kib: Option<u32>,
+}
+
+/// What journals of earlier versions say.
+fn no_device() -> Cow<'static, str> {
+    "0:0".into()
+}
+
+impl<'a> From<&'a FileEntry> for Row<'a> {
+    fn from(entry: &'a FileEntry) -> Row<'a> {
+        let FileEntry { process, started, fd, file, ref knob, original_kib, written_kib, stands_kib } = *entry;
+        let (dev, knob) = (file.dev.to_string().into(), Cow::Borrowed(&knob[..]));
+        Row { process, started, fd, dev, inode: file.inode, knob, original_kib, written_kib, stands_kib }
     }
+}
 
-    pub(super) fn to_json(&self) -> Value {
-        json!({"process": self.process, "started": self.started, "fd": self.fd, "dev": self.file.dev.to_string(),
-               "inode": self.file.inode, "knob": self.knob, "original_kib": self.original_kib,
-               "written_kib": self.written_kib, "stands_kib": self.stands_kib})
+impl Row<'_> {
+    /// The entry; None where its device is none.
+    fn entry(self) -> Option<FileEntry> {
+        let Row { process, started, fd, dev, inode, knob, original_kib, written_kib, stands_kib } = self;
+        let (file, knob) = (FileId { dev: Dev::parse(&dev)?, inode }, knob.into_owned());
+        Some(FileEntry { process, started, fd, file, knob, original_kib, written_kib, stands_kib })
     }
 }
 
@@ -150,6 +170,36 @@ impl Files {
             Some(FileEntry { stands_kib: Some(stands), written_kib, .. }) => *written_kib = *stands,
             _ => self.remove(at),
         }
+    }
+}
+
+impl Serialize for Files {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(self.iter().map(Row::from))
+    }
+}
+
+impl<'de> Deserialize<'de> for Files {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Files, D::Error> {
+        from.deserialize_seq(Rows)
+    }
+}
+
+struct Rows;
+
+impl<'de> Visitor<'de> for Rows {
+    type Value = Files;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of open files")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<Files, A::Error> {
+        let mut files = Files::default();
+        while let Some(row) = rows.next_element::<Row<'de>>()? {
+            files.insert(row.entry().ok_or_else(|| A::Error::custom("a file's device is no MAJOR:MINOR"))?);
+        }
+        Ok(files)
     }
 }
 
