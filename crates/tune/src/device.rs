@@ -171,8 +171,7 @@ impl Device {
     /// device does not take it, nothing has changed.
     pub fn set(&mut self, kib: u32, journal: &mut Journal) -> Result<u32> {
         journal.note_device(&self.knob, self.original_kib, kib);
-        journal.save()?;
-        if let Err(error) = self.host.write(&self.knob, &kib.to_string()) {
+        if let Err(error) = journal.save().and_then(|()| self.host.write(&self.knob, &kib.to_string())) {
             if self.written_kib.is_none() {
                 journal.forget_device(&self.knob);
                 journal.save()?;
@@ -365,6 +364,16 @@ mod tests {
         m.device.host.stuck = None;
         assert!(m.device.restore(&mut m.journal).expect("restored"));
         assert_eq!(m.stands(), 128);
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_noted_is_not_set() {
+        let mut m = machine(128, Rivals::Auto);
+        m.host.room = Some(0);
+        let mut journal = Journal::open(&m.host).expect("empty");
+        let error = m.device.set(8, &mut journal).expect_err("full").to_string();
+        assert!(error.contains("journal.json: cannot write"), "{error}");
+        assert_eq!((m.stands(), m.device.written_kib(), journal.is_empty()), (128, None, true));
     }
 
     #[test]

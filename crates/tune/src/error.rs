@@ -12,7 +12,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What was tried: "read", "write", "list", "lock".
+        /// What was tried: "read", "write", "list", "lock" and the like.
         doing: &'static str,
         /// What the system said.
         source: io::Error,
@@ -26,7 +26,7 @@ pub enum Error {
         what: String,
     },
     /// Another tuner runs on this machine.
-    #[error("another tuner runs (process {process}, lock {}): stop it first, or watch it instead", path.display())]
+    #[error("another tuner runs ({}lock {}): stop it first, or watch it instead", of_process(*process), path.display())]
     Locked {
         /// The lock.
         path: PathBuf,
@@ -73,6 +73,10 @@ pub enum Error {
         /// What is missing and what to do.
         what: String,
     },
+}
+
+fn of_process(process: u32) -> String {
+    if process == 0 { String::new() } else { format!("process {process}, ") }
 }
 
 /// The result of everything here that may fail.

@@ -20,6 +20,9 @@ pub struct Host {
     /// The value of a device that goes away when it is written.
     #[cfg(test)]
     pub(crate) fleeting: Option<&'static str>,
+    /// Bytes that the journal and its spare file may have.
+    #[cfg(test)]
+    pub(crate) room: Option<u64>,
 }
 
 impl Default for Host {
@@ -39,6 +42,8 @@ impl Host {
             stuck: None,
             #[cfg(test)]
             fleeting: None,
+            #[cfg(test)]
+            room: None,
         }
     }
 
@@ -145,14 +150,13 @@ impl Host {
         fs::read_link(self.path(name)).ok()?.into_os_string().into_string().ok()
     }
 
-    /// Replaces a file as a whole, with its directory where that is missing.
+    /// Replaces a file as a whole, with its directory where that is missing: tests make the files of a machine with it.
     pub fn replace(&self, name: impl AsRef<Path>, text: &str) -> Result<()> {
         let path = self.path(name);
         let put = || -> io::Result<()> {
             if let Some(directory) = path.parent() {
                 fs::create_dir_all(directory)?;
             }
-            // The journal is read back as root: a link in its place is not followed.
             linnet_files::write(&path, text.as_bytes(), linnet_files::Links::Refuse)
         };
         put().map_err(|source| Error::File { path: path.clone(), doing: "write", source })

@@ -15,12 +15,12 @@ use crate::openfile::FileId;
 
 mod device;
 mod files;
+mod store;
 
 pub use device::{DeviceEntry, Mounted};
 pub use files::{At, FileEntry, Files};
+use store::{DIRECTORY, JOURNAL};
 
-const DIRECTORY: &str = "/run/linnet/tune";
-const JOURNAL: &str = "/run/linnet/tune/journal.json";
 /// Fewer files are not looked through for closed ones.
 const FILES_MIN: usize = 256;
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
@@ -59,8 +59,9 @@ impl Lock {
             let _ = file.read_to_string(&mut holder);
             return Err(Error::Locked { path, process: holder.trim().parse().unwrap_or(0) });
         }
-        file.set_len(0).map_err(failed)?;
-        file.write_all(format!("{}\n", std::process::id()).as_bytes()).map_err(failed)?;
+        // For who is refused, to read; on a full file system it may be missing.
+        let holder = format!("{}\n", std::process::id());
+        let _ = file.write_all(holder.as_bytes()).and_then(|()| file.set_len(holder.len() as u64));
         Ok(Lock { _file: file })
     }
 }
@@ -135,14 +136,15 @@ impl Journal {
         self.devices.is_empty() && self.files.is_empty() && self.mounts.is_empty()
     }
 
-    /// Writes the record down. It survives the end of this process, not that of the machine, as do the values.
+    /// Writes the record down. It survives the end of this process, not that of the machine, as do the values. An error
+    /// also where there is no room for a next record as long as this: what is changed then could not be put back.
     pub fn save(&self) -> Result<()> {
         if !self.is_kept {
             return Ok(());
         }
         let Journal { devices, files, mounts, .. } = self;
         let whole = Whole { boot: self.host.text(BOOT), devices, files, mounts };
-        self.host.replace(JOURNAL, &serde_json::to_string(&whole).expect("plain values"))
+        store::write(&self.host, &serde_json::to_string(&whole).expect("plain values"), self.is_empty())
     }
 
     /// Notes that a device's value is about to become `kib`. `original_kib` counts only at the first time.
@@ -387,6 +389,11 @@ mod tests {
         let error = Lock::take(&host).expect_err("taken").to_string();
         assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
         drop(first);
-        Lock::take(&host).expect("free again");
+        std::fs::write(host.path(format!("{DIRECTORY}/lock")), "12345678901\n").expect("written");
+        let _second = Lock::take(&host).expect("free again");
+        assert_eq!(host.number::<u32>(format!("{DIRECTORY}/lock")).expect("a number"), std::process::id());
+        std::fs::write(host.path(format!("{DIRECTORY}/lock")), "").expect("written");
+        let error = Lock::take(&host).expect_err("taken").to_string();
+        assert!(error.starts_with("another tuner runs (lock /"), "the holder found no room for its number: {error}");
     }
 }

@@ -90,8 +90,13 @@ impl<'a> Lent<'a> {
         for kib in values {
             journal.note_device(knob, base, kib);
         }
-        journal.save()?;
-        Ok(Lent { knob, base, standing })
+        match journal.save() {
+            Ok(()) => Ok(Lent { knob, base, standing }),
+            Err(error) => {
+                journal.devices = standing;
+                Err(error)
+            }
+        }
     }
 
     /// Where the device may still have a value of ours, the journal keeps saying so. One that went away has none.

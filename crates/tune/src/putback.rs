@@ -197,6 +197,29 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn files_are_put_back_on_a_file_system_that_is_full_since() {
+        let root = tempfile::tempdir().expect("a directory");
+        let mut host = Host::below(root.path());
+        let mut journal = Journal::open(&host).expect("empty");
+        let Some((_open, entry)) = opened(&host, "/sys/a") else { return };
+        journal.note_file(entry);
+        journal.save().expect("saved");
+        let bytes =
+            |name| std::fs::metadata(host.path(format!("/run/linnet/tune/journal.{name}"))).expect("there").len();
+        host.room = Some(bytes("json") + bytes("spare"));
+        let mut journal = Journal::open(&host).expect("journal");
+        assert_eq!(restore(&host, &mut journal, Ok(())).expect("restored").files, 1);
+        assert!(Journal::open(&host).expect("journal").is_empty());
+        // Without that room nothing is lent, for a crash would leave the device with a file's value.
+        let Some((_open, entry)) = opened(&host, "/sys/a") else { return };
+        host.room = Some(0);
+        let mut journal = Journal::open(&host).expect("journal");
+        journal.note_file(entry.clone());
+        restore(&host, &mut journal, Ok(())).expect_err("full");
+        assert!(journal.files.iter().eq([&entry]) && journal.devices.is_empty());
+    }
+
+    #[test]
     fn a_device_that_goes_away_takes_its_files_with_it() {
         let root = tempfile::tempdir().expect("a directory");
         let mut host = Host::below(root.path());

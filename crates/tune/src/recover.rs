@@ -194,6 +194,42 @@ mod tests {
     }
 
     #[test]
+    fn what_was_put_back_leaves_the_journal_of_a_full_file_system() {
+        let root = tempfile::tempdir().expect("a directory");
+        let mut host = Host::below(root.path());
+        let note = |host: &Host| {
+            let mut journal = Journal::open(host).expect("journal");
+            for name in ["a", "b"] {
+                host.replace(format!("/sys/{name}"), "8").expect("written");
+                journal.note_device(&format!("/sys/{name}"), 128, 8);
+            }
+            journal.save().expect("saved");
+        };
+        for (stuck, left) in [(Some("/sys/a"), 1), (None, 0)] {
+            (host.stuck, host.room) = (stuck, None);
+            note(&host);
+            // Since then it is full: there is the room that the journal has, and what it has set aside.
+            host.room = Some(2 * std::fs::metadata(host.path("/run/linnet/tune/journal.json")).expect("there").len());
+            let recovered = recover(&host, &mut Journal::open(&host).expect("journal")).expect("recovered");
+            assert_eq!((recovered.devices.len(), recovered.refused.len()), (2 - left, left));
+            // Another one sets the value that we had set.
+            host.replace("/sys/b", "8").expect("written");
+            let mut journal = Journal::open(&host).expect("journal");
+            assert_eq!(journal.devices.len(), left);
+            recover(&host, &mut journal).expect("recovered");
+            assert_eq!(host.number::<u32>("/sys/b").expect("a number"), 8, "it is theirs");
+        }
+        // Earlier versions have set nothing aside. Where nothing is left, nothing need be written.
+        host.room = None;
+        note(&host);
+        std::fs::remove_file(host.path("/run/linnet/tune/journal.spare")).expect("there");
+        host.room = Some(0);
+        let recovered = recover(&host, &mut Journal::open(&host).expect("journal")).expect("recovered");
+        assert_eq!(recovered.devices.len(), 2);
+        assert!(Journal::open(&host).expect("journal").is_empty());
+    }
+
+    #[test]
     fn after_a_crash_ours_goes_and_theirs_stays() {
         let root = tempfile::tempdir().expect("a directory");
         let host = Host::below(root.path());

@@ -153,7 +153,10 @@ pub fn place(host: &Host, journal: &mut Journal, point: &str, rsize: u32) -> Res
         rsize,
         ours: None,
     });
-    journal.save().map_err(|error| refused(error.to_string()))?;
+    if let Err(error) = journal.save() {
+        journal.mounts.pop();
+        return Err(refused(error.to_string()));
+    }
     let data = CString::new(options(below, rsize)).map_err(|error| refused(error.to_string()))?;
     let placed = mount(below.source.as_str(), point, below.fs.as_str(), flags(below), data.as_c_str());
     let failed = |journal: &mut Journal, reason: String| match take_off(host, journal, point) {
