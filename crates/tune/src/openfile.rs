@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags, fstat, open};
 
@@ -174,7 +175,7 @@ pub fn set(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal) -
 
 fn set_all(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal, outcome: &mut Outcome) -> Result<()> {
     let device_kib = host.number(knob)?;
-    let (mut noted, mut starts) = (Vec::new(), HashMap::new());
+    let (mut noted, mut starts, name) = (Vec::new(), HashMap::new(), Arc::<str>::from(knob));
     for Change { descriptor, kib } in changes {
         let Descriptor { process, fd, file, value_kib, .. } = *descriptor;
         let Some(started) = *starts.entry(process).or_insert_with(|| process_started(host, process)) else {
@@ -182,7 +183,7 @@ fn set_all(host: &Host, knob: &str, changes: &[Change], journal: &mut Journal, o
             continue;
         };
         let original_kib = journal.own_kib(knob, device_kib, file, (process, fd), value_kib);
-        let (knob, written_kib, stands_kib) = (knob.to_owned(), *kib, None);
+        let (knob, written_kib, stands_kib) = (name.clone(), *kib, None);
         journal.note_file(FileEntry { process, started, fd, file, knob, original_kib, written_kib, stands_kib });
         noted.push((*kib, file, (process, fd)));
     }
@@ -278,7 +279,7 @@ mod tests {
         assert_eq!(d.advice_of_owner(128, 128, &journal), sequential);
         assert_eq!(d.advice_of_owner(8, 128, &journal), sequential, "advised before the device was set");
         assert_eq!(d.advice_of_owner(256, 128, &journal), None, "the device has the same");
-        let (process, fd, file, knob) = (d.process, d.fd, d.file, "k".to_owned());
+        let (process, fd, file, knob) = (d.process, d.fd, d.file, "k".into());
         let (started, original_kib, written_kib, stands_kib) = (7, 128, 256, Some(256));
         journal.note_file(FileEntry { process, started, fd, file, knob, original_kib, written_kib, stands_kib });
         assert_eq!(d.advice_of_owner(128, 128, &journal), None, "it is ours");

@@ -79,7 +79,7 @@ pub fn restore(host: &Host, journal: &mut Journal, compared: Result<()>) -> Resu
         }
         return Ok(restored);
     }
-    let is_there = |entry: &FileEntry| host.has(&entry.knob);
+    let is_there = |entry: &FileEntry| host.has(&*entry.knob);
     journal.files.retain(|entry| is_there(entry) && process_started(host, entry.process) == Some(entry.started));
     // In the order of the values, so that each is written to a device once.
     let mut left: Vec<FileEntry> = journal.files.iter().cloned().collect();
@@ -97,7 +97,7 @@ pub fn restore(host: &Host, journal: &mut Journal, compared: Result<()>) -> Resu
 
 /// Puts files of one device back. Somebody who writes the device's value in the middle only delays that.
 fn put_back(host: &Host, mut left: Vec<&FileEntry>, journal: &mut Journal, restored: &mut Restored) -> Result<()> {
-    let knob = &left[0].knob;
+    let knob = &*left[0].knob;
     for _ in 0..TRIES {
         let (mut outcome, mut holding) = (Outcome::default(), Outcome::default());
         let values = left.iter().map(|entry| entry.original_kib);
@@ -172,7 +172,7 @@ pub(crate) mod tests {
             eprintln!("skipped: pidfd_getfd on ourselves is refused here");
             return None;
         }
-        let (process, knob) = (own, knob.to_owned());
+        let (process, knob) = (own, knob.into());
         let started = process_started(host, own).expect("we run");
         let (original_kib, written_kib, stands_kib) = (64, 8, None);
         Some((open, FileEntry { process, started, fd, file, knob, original_kib, written_kib, stands_kib }))

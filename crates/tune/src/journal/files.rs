@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -23,8 +24,8 @@ pub struct FileEntry {
     /// The file, as the observer numbers it, to see whether the descriptor still means it. Its device is 0:0 in journals
     /// of earlier versions.
     pub file: FileId,
-    /// The knob of the device that holds the file.
-    pub knob: String,
+    /// The knob of the device that holds the file. Those of one device share it.
+    pub knob: Arc<str>,
     /// Its value before.
     pub original_kib: u32,
     /// The value that we asked for last.
@@ -81,7 +82,7 @@ impl Row<'_> {
     /// The entry; None where its device is none.
     fn entry(self) -> Option<FileEntry> {
         let Row { process, started, fd, dev, inode, knob, original_kib, written_kib, stands_kib } = self;
-        let (file, knob) = (FileId { dev: Dev::parse(&dev)?, inode }, knob.into_owned());
+        let (file, knob) = (FileId { dev: Dev::parse(&dev)?, inode }, Arc::from(&knob[..]));
         Some(FileEntry { process, started, fd, file, knob, original_kib, written_kib, stands_kib })
     }
 }
@@ -90,7 +91,8 @@ impl Row<'_> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Files {
     all: BTreeMap<At, FileEntry>,
-    of: BTreeMap<FileId, BTreeSet<At>>,
+    of: BTreeSet<(FileId, At)>,
+    knobs: BTreeSet<Arc<str>>,
 }
 
 impl Files {
@@ -116,29 +118,32 @@ impl Files {
 
     /// Those of a file.
     pub fn of(&self, file: FileId) -> impl Iterator<Item = &FileEntry> {
-        self.of.get(&file).into_iter().flatten().filter_map(|at| self.all.get(at))
+        let all = (file, (u32::MIN, u32::MIN))..=(file, (u32::MAX, u32::MAX));
+        self.of.range(all).filter_map(|(_, at)| self.all.get(at))
     }
 
     /// The files.
     pub fn ids(&self) -> Vec<FileId> {
-        self.of.keys().copied().collect()
+        let mut files: Vec<FileId> = self.of.iter().map(|(file, _)| *file).collect();
+        files.dedup();
+        files
     }
 
     /// Adds an entry, in the place of one of the same descriptor.
-    pub fn insert(&mut self, entry: FileEntry) {
+    pub fn insert(&mut self, mut entry: FileEntry) {
         self.remove(entry.at());
-        self.of.entry(entry.file).or_default().insert(entry.at());
+        match self.knobs.get(&entry.knob) {
+            Some(known) => entry.knob = known.clone(),
+            None => drop(self.knobs.insert(entry.knob.clone())),
+        }
+        self.of.insert((entry.file, entry.at()));
         self.all.insert(entry.at(), entry);
     }
 
     /// Removes that of a descriptor.
     pub fn remove(&mut self, at: At) {
-        let Some(old) = self.all.remove(&at) else { return };
-        if let Some(of) = self.of.get_mut(&old.file) {
-            of.remove(&at);
-            if of.is_empty() {
-                self.of.remove(&old.file);
-            }
+        if let Some(old) = self.all.remove(&at) {
+            self.of.remove(&(old.file, at));
         }
     }
 
@@ -239,6 +244,21 @@ mod tests {
         assert!(files.get((7, 3), entry(0, 0, 12).file).is_none());
         files.retain(|entry| entry.process != 7);
         assert_eq!((files.len(), files.ids()), (1, vec![entry(0, 0, 13).file]));
+    }
+
+    #[test]
+    fn files_of_a_device_share_its_name_also_when_they_are_read() {
+        let mut files = Files::default();
+        for fd in 0..100 {
+            files.insert(FileEntry { knob: ["a", "b"][fd as usize % 2].into(), ..entry(7, fd, 12) });
+        }
+        let text = serde_json::to_string(&files).expect("plain values");
+        let read: Files = serde_json::from_str(&text).expect("as it was written");
+        assert_eq!(read, files);
+        for files in [files, read] {
+            let names: BTreeSet<_> = files.iter().map(|entry| (&entry.knob[..], entry.knob.as_ptr())).collect();
+            assert_eq!(names.len(), 2);
+        }
     }
 
     #[test]
