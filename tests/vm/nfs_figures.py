@@ -160,7 +160,7 @@ def table(rows: list[dict[str, object]]) -> None:
     fixed = [setting for setting in settings if setting != "tuned"]
     head = ["disk", "round trip, ms", "figure", *(f"{kib} KiB" for kib in fixed)]
     if "tuned" in settings:
-        head += ["tuned", "tuned / default", "tuned / best fixed", "in the second half"]
+        head += ["tuned", "tuned / default", "tuned / best fixed", "second half / default", "second half / best fixed"]
     print("\n| " + " | ".join(head) + " |\n|" + "---|" * len(head))
     for disk, delay in dict.fromkeys((row["disk"], row["delay_us"]) for row in rows):
         for workload, figure in (("scan", "scan"), ("random", "random"), ("mixed", "scan"), ("mixed", "random")):
@@ -174,7 +174,7 @@ def table(rows: list[dict[str, object]]) -> None:
             cells = [str(disk), f"{int(str(delay)) / 1000:g}", f"{name}, {unit}"]
             cells += [f"{values[setting]:.{digits}f}" for setting in settings]
             if "tuned" in settings:
-                cells += [ratio(values, [str(DEFAULT_KIB)]), ratio(values, fixed), ratio(later, fixed)]
+                cells += [ratio(rates, against) for rates in (values, later) for against in ([str(DEFAULT_KIB)], fixed)]
             print("| " + " | ".join(cells) + " |")
 
 
