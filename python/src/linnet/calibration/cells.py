@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from linnet.calibration.calibrate import Parameters, build, read_params
-from linnet.calibration.shared import JUDGED, QUANTILES, VICTIM_IOPS, Cell, Drive
+from linnet.calibration.shared import JUDGED, QUANTILES, Cell, Drive
 
 START = "enterprise-wide"
 DIE_GB = 60.0
@@ -29,7 +29,8 @@ SECONDS = (0.5, 1.5)
 FINAL = (1.0, 4.0)
 """The same when the result is judged."""
 FULL_LOAD = 150_000.0
-"""Above this load cells are shortened, so that none costs more I/Os than one at this load."""
+"""Above this load cells are shortened, so that none costs more I/Os than one at this load: offered I/Os per second, of
+SSD-iq's cells ``rate_iops``."""
 FAR = 1.0
 """A distance counts up to this natural logarithm: a cell that the model cannot show must not bend the others."""
 WEIGHTS = {"p10": 0.5, "p25": 0.5, "p50": 2.0, "p75": 0.5, "p90": 0.5, "p99": 2.0, "p99_9": 2.0}
@@ -169,20 +170,30 @@ def assembled(base: Parameters, knobs: Mapping[str, float], mode: Mode) -> Param
 
 
 def run_cells(params: Parameters, cells: Sequence[Cell], seed: int, seconds: tuple[float, float]) -> list[Cell]:
-    """The cells in the model: preconditioned, half overwritten page by page, then each load on a copy."""
+    """The cells in the model: preconditioned, half overwritten page by page, then each load on a copy.
+
+    Raises ValueError for a cell in whose time tenant 0 makes no read or no write.
+    """
     drive = build(params, seed)
     drive = drive.overwritten(drive.capacity_bytes // 4096 // 2, seed)
     found = []
     for one in cells:
-        warm, span = (part * min(1.0, FULL_LOAD / one.load) for part in seconds)
-        threads = drive.tenants(one.threads(), warm, span, seed)
+        load = one.load if one.as_ssdiq else one.offered
+        warm, span = (part * min(1.0, FULL_LOAD / load) for part in seconds)
+        threads = drive.tenants(one.threads, warm, span, seed)
+        for op, values in zip(("read", "write"), threads[0], strict=True):
+            if not len(values):
+                raise ValueError(
+                    f"drive {one.drive}, rate_iops {one.load:g}: tenant 0 offers so little that the modelled one makes "
+                    f"no {op} in {span:.2g} s; leave out the load"
+                )
         # Interpolated, for the descent: what a small step changes is less than the distance of two reads.
         read, write = (
-            dict(zip(QUANTILES, (np.quantile(list(values) or [np.nan], list(QUANTILES.values())) / 1e3), strict=True))
+            dict(zip(QUANTILES, (np.quantile(values, list(QUANTILES.values())) / 1e3), strict=True))
             for values in threads[0]
         )
         count = sum(len(values) for thread in threads for values in thread)
-        found.append(Cell(one.drive, one.load, read, write, count / span))
+        found.append(replace(one, read_us=read, write_us=write, iops=count / span))
     return found
 
 
@@ -203,6 +214,7 @@ def fit(drive: Drive, cells: Sequence[Cell], seed: int, told: Callable[[int], No
     """Fit to cells of a drive, by rising load. ``told`` gets the number of parameter sets run so far."""
     base = layout(drive)
     lowest, highest = cells[0], cells[-1]
+    first_iops, first_writes, *_ = highest.threads[0]
     # An unloaded write is command, link, DRAM and completion; the last two thirds of it are the controller's.
     base["command_ns"] = int(max(500, lowest.write_us["p10"] * 1e3 - base["complete_ns"] - base["dram_ns"] - 700))
     around = base["command_ns"] + base["complete_ns"] + 5_000
@@ -218,7 +230,7 @@ def fit(drive: Drive, cells: Sequence[Cell], seed: int, told: Callable[[int], No
         "stalled": 64.0,
         "buffer_pages": 2048.0,
         # What the drive took at the highest load, less the reads of the first thread.
-        "limit_mb_per_s": (highest.iops - VICTIM_IOPS / 2) * 4096e-6,
+        "limit_mb_per_s": (highest.iops - first_iops * (1 - first_writes)) * 4096e-6,
         # None until the body of the distribution is fitted.
         "retries": 0.0,
     }
@@ -307,6 +319,7 @@ def compared(
             row: dict[str, Any] = {
                 "drive": drive.name,
                 "load": real.load,
+                "offered_iops": real.offered,
                 "fitted": real.load in fitted.get(drive.name, ()),
                 "iops": {"measured": real.iops, "modelled": ours.iops},
             }

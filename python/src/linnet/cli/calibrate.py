@@ -95,7 +95,7 @@ def calibrate(
     drive: Annotated[
         str | None,
         typer.Option(
-            help="Fit to the cells of this drive in tables of SSD-iq (ssdiq-threads*, ssdiq-drives).",
+            help="Fit to the cells of this drive in tables of shared drives (ssdiq-threads*, ssdiq-drives).",
             show_default=False,
         ),
     ] = None,

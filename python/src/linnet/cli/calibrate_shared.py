@@ -12,7 +12,7 @@ import typer
 
 from linnet.calibration import cells as fitting
 from linnet.calibration.calibrate import to_toml
-from linnet.calibration.shared import JUDGED, Drive, chosen, read_drives
+from linnet.calibration.shared import DEPTH, JUDGED, Drive, chosen, read_drives
 from linnet.cli.output import Bars, console, percent, print_json, table
 from linnet.files import write_whole
 from linnet.report.calibration import cells_svg
@@ -48,13 +48,18 @@ def header(summary: dict[str, Any]) -> str:
         )
         return f"{op}s within 20 % at all three in {of['within_20']} of {of['cells']} cells; median error {each}."
 
+    threads = (
+        "seven threads, the load of SSD-iq (Haas et al., PVLDB 18(11))"
+        if summary["as_ssdiq"]
+        else f"threads at the offered rates of the tables, each with at most {DEPTH} requests in flight"
+    )
     lines = [
         "SPDX-License-Identifier: MIT OR Apache-2.0",
-        f"Calibrated with `linnet ssd calibrate --drive {summary['drive']}` to the latencies of one {summary['model']} "
-        "that SSD-iq (Haas et al., PVLDB 18(11)) recorded: full, in steady state, seven threads of random 4 KiB I/O.",
-        f"Fitted on {len(summary['fitted_loads'])} cells: "
+        f"Calibrated with `linnet ssd calibrate --drive {summary['drive']}` to measured latencies of one "
+        f"{summary['model']}, as of a full drive in steady state under random 4 KiB I/O: {threads}.",
+        f"Fitted on {len(summary['fitted_loads'])} cells, rate_iops "
         + ", ".join(f"{load:,.0f}" for load in summary["fitted_loads"])
-        + f" I/Os per second. Seed {summary['seed']}.",
+        + f". Seed {summary['seed']}.",
     ]
     for place, judged in summary["held_out"].items():
         lines += [f"On {place}: {errors_of(judged, op)}" for op in ("read", "write")]
@@ -87,6 +92,7 @@ def calibrate_shared(
         "drive": name,
         "model": drive.model,
         "seed": seed,
+        "as_ssdiq": all(one.as_ssdiq for one in drive.cells),
         "fitted_loads": loads,
         "tried": found.tried,
         "distance": found.distance,
@@ -115,7 +121,13 @@ def show(summary: dict[str, Any], drive: Drive) -> None:
 
     table(
         f"{drive.model}: latency us, measured/modelled; fitted on {len(summary['fitted_loads'])} cells",
-        ["drive", "load", "cell", "I/Os per second", *(f"{op} {name.replace('_', '.')}" for op, name in names)],
+        [
+            "drive",
+            "rate_iops",
+            "cell",
+            "achieved I/Os per second",
+            *(f"{op} {name.replace('_', '.')}" for op, name in names),
+        ],
         [
             [
                 row["drive"],

@@ -68,7 +68,7 @@ def cells_svg(model: str, rows: Sequence[Mapping[str, Any]]) -> str:
             modelled = [row[name]["modelled"] for row in first]
             axes.plot([row["load"] for row in first], modelled, "-", color=colour, label=key.replace("_", "."))
         axes.set_yscale("log")
-        axes.set_xlabel("load, I/Os per second")
+        axes.set_xlabel("rate_iops of the tables")
         axes.set_ylabel(f"{op} latency, µs (points: measured, filled: fitted)")
         axes.set_title(model, fontsize=9)
         axes.legend(fontsize=7, frameon=False)
