@@ -2,6 +2,7 @@
 import gzip
 import json
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from linnet import DeviceError
 from linnet import Error as LinnetError
 from linnet.calibration.calibrate import STEPS, build, calibrate, figure, read_params, with_layout
 from linnet.calibration.iocost import SATURATION, Level, read_result
-from linnet.calibration.loadcurve import beneath, nearest, off
+from linnet.calibration.loadcurve import beneath, curve, fit, nearest, off
 
 SMALL = {"channels": 4, "dies_per_channel": 2, "blocks_per_plane": 64, "pages_per_block": 16}
 """A drive of 256 MiB raw."""
@@ -156,6 +157,60 @@ def test_figures_below_zero_and_broken_latencies_are_refused(tmp_path: Path) -> 
         read_result(result_file(tmp_path / "a.json.gz", figures | {"wbps": -1}))
     with pytest.raises(LinnetError, match=r"runs\[0\].qos.max = 0|runs\[1\].qos.max = 0"):
         read_result(result_file(tmp_path / "b.json.gz", figures, [(0, 100.0, 200.0)]))
+
+
+@pytest.mark.parametrize(
+    ("job", "keys", "value", "told"),
+    [
+        (0, ("spec", "kind"), ["a"], r"job 0\.spec\.kind: must be text"),
+        pytest.param(0, ("record", "model", "rbps"), 10**400, r"model\.rbps = 10{39}\.\.\.: must be", id="long"),
+        (0, ("record", "model", "wrandiops"), 0.01, r"model\.wrandiops = 0\.01: must be a number from 1"),
+        (1, ("sysinfo",), [1], r"iocost-qos\.sysinfo: must be an object"),
+        (1, ("sysinfo", "hashd"), [1], r"iocost-qos\.sysinfo\.hashd: must be an object"),
+        (1, ("sysinfo", "hashd", "chunk_pages"), "abc", r"hashd\.chunk_pages = 'abc': must be a number"),
+        (1, ("sysinfo", "hashd", "chunk_pages"), float("nan"), r"hashd\.chunk_pages = nan: must be a number"),
+        (1, ("sysinfo", "hashd", "chunk_pages"), -3, r"hashd\.chunk_pages = -3: must be a number from 1 to 262144"),
+        (1, ("record", "runs"), 3, r"iocost-qos\.record\.runs: must be a list"),
+        (1, ("record", "runs"), ["x"], r"iocost-qos\.record\.runs\[0\]: must be an object"),
+        (1, ("result", "runs", 1), "x", r"iocost-qos\.result\.runs\[1\] has no field 'stor'"),
+        (1, ("result", "runs", 1, "stor", "iolat", 0, "50", "50"), 1e300, r"iolat\[0\]\.50\.50 = 1e\+300: must be"),
+    ],
+)
+def test_a_field_that_no_result_has_is_named(job: int, keys: Any, value: object, told: str, tmp_path: Path) -> None:
+    path = result_file(tmp_path / "r.json.gz", dict.fromkeys(SATURATION, 1e5), [(50.0, 150.0, 900.0)])
+    at = jobs = json.loads(gzip.decompress(path.read_bytes()))
+    for key in (job, *keys[:-1]):
+        at = at[key]
+    at[keys[-1]] = value
+    path.write_bytes(gzip.compress(json.dumps(jobs).encode()))
+    with pytest.raises(DeviceError, match=rf"r\.json\.gz: .*{told}"):
+        read_result(path)
+
+
+@pytest.mark.parametrize(
+    ("figures", "told"),
+    [
+        ({"wbps": 10}, r"wbps = 10: at load 5 % the cost model grants 3\.05e-05 I/Os per second"),
+        ({"rrandiops": 1}, r"rrandiops = 1: at load 5 % the cost model grants 0\.06"),
+        (dict.fromkeys(SATURATION, 1e15), r"= 1e\+15: at load 5 % .* from 1 to 2,000,000"),
+    ],
+)
+def test_a_load_beyond_what_is_modelled_is_refused_at_once(
+    figures: dict[str, float], told: str, tmp_path: Path
+) -> None:
+    usual = dict(zip(SATURATION, (5e8, 6e4, 5e4, 3e8, 4e4, 2e4), strict=True))
+    measured = read_result(result_file(tmp_path / "r.json.gz", usual | figures, [(50.0, 150.0, 900.0)]))
+    steps: list[str] = []
+    with pytest.raises(DeviceError, match=told):
+        fit(measured, small(), told=steps.append)
+    assert not steps
+
+
+def test_a_chunk_fits_the_modelled_drive(tmp_path: Path) -> None:
+    path = result_file(tmp_path / "r.json.gz", dict.fromkeys(SATURATION, 1e6), [(50.0, 150.0, 900.0)])
+    measured = replace(read_result(path), chunk_bytes=1 << 30)
+    with pytest.raises(DeviceError, match="chunk_pages = 262144: the modelled drive has"):
+        curve(small(), measured, [100.0], 1)
 
 
 def test_a_ceiling_is_compared_with_a_load_beneath_it() -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +25,16 @@ BYTES_MAX = 64 << 20
 
 SATURATION = ("rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops")
 """The figures of ``iocost-params``: bytes per second, and requests of 4 KiB per second."""
+
+FIGURES = (1.0, 1e15)
+"""What a figure may be."""
+LATENCIES_S = (1e-9, 3600.0)
+CEILINGS = (1e-3, 1e6)
+"""Percent of the cost model."""
+CHUNK_PAGES = (1.0, 262_144.0)
+"""Pages of 4 KiB that the load generator reads at a time: up to 1 GiB (ours)."""
+CHUNK_PAGES_USUAL = 25
+"""Where the result does not say: the load generator's own."""
 
 
 @dataclass(frozen=True)
@@ -90,28 +99,50 @@ def _get(where: str, value: Any, *keys: str) -> Any:
     return value
 
 
-def _number(where: str, value: Any, *keys: str) -> float:
+def _number(range_: tuple[float, float], where: str, value: Any, *keys: str) -> float:
     found = _get(where, value, *keys)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found <= 0:
-        raise DeviceError(f"{where}.{'.'.join(keys)} = {found!r}: must be a number above 0")
+    if isinstance(found, bool) or not isinstance(found, int | float) or not range_[0] <= found <= range_[1]:
+        shown = repr(found) if len(repr(found)) <= 40 else f"{repr(found)[:40]}..."
+        raise DeviceError(f"{where}.{'.'.join(keys)} = {shown}: must be a number from {range_[0]:g} to {range_[1]:g}")
     return float(found)
+
+
+def _list(where: str, value: Any, *keys: str) -> list[Any]:
+    found = _get(where, value, *keys)
+    if not isinstance(found, list):
+        raise DeviceError(f"{where}.{'.'.join(keys)}: must be a list")
+    return found
+
+
+def _object(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DeviceError(f"{where}: must be an object")
+    return value
 
 
 def _measured(jobs: Any) -> Measured:
     if not isinstance(jobs, list):
         raise DeviceError("a result of resctl-bench is a list of jobs")
-    by_kind = {_get(f"job {i}", job, "spec", "kind"): job for i, job in enumerate(jobs)}
+    by_kind = {}
+    for i, job in enumerate(jobs):
+        kind = _get(f"job {i}", job, "spec", "kind")
+        if not isinstance(kind, str):
+            raise DeviceError(f"job {i}.spec.kind: must be text")
+        by_kind[kind] = job
     params = by_kind.get("iocost-params")
     if params is None:
         raise DeviceError("no job of kind iocost-params, which has the saturation figures")
-    figures = {name: _number("iocost-params.record.model", _get("iocost-params", params, "record", "model"), name)
-               for name in SATURATION}  # fmt: skip
+    model = _get("iocost-params", params, "record", "model")
+    figures = {name: _number(FIGURES, "iocost-params.record.model", model, name) for name in SATURATION}
     levels: list[Level] = []
-    chunk_pages = 25.0
+    chunk_pages = float(CHUNK_PAGES_USUAL)
     qos = by_kind.get("iocost-qos")
     if qos is not None:
         levels = _levels(qos)
-        chunk_pages = float((_get("iocost-qos", qos, "sysinfo").get("hashd") or {}).get("chunk_pages") or 25)
+        sysinfo, where = _object("iocost-qos.sysinfo", _get("iocost-qos", qos, "sysinfo")), "iocost-qos.sysinfo.hashd"
+        hashd = _object(where, sysinfo.get("hashd") or {})
+        if hashd.get("chunk_pages") is not None:
+            chunk_pages = _number(CHUNK_PAGES, where, hashd, "chunk_pages")
     if levels:
         figures["unloaded_ns"] = levels[0].p50_low * 1000
     drive = str(_get("iocost-params", params, "sysinfo", "sysreqs_report", "scr_dev_model")).strip()
@@ -119,12 +150,12 @@ def _measured(jobs: Any) -> Measured:
 
 
 def _levels(qos: dict[str, Any]) -> list[Level]:
-    runs = _get("iocost-qos", qos, "record", "runs")
-    results = _get("iocost-qos", qos, "result", "runs")
+    runs = _list("iocost-qos", qos, "record", "runs")
+    results = _list("iocost-qos", qos, "result", "runs")
     levels = []
     for i, (run, result) in enumerate(zip(runs, results, strict=False)):
-        where = f"iocost-qos.result.runs[{i}]"
-        if run is None or result is None or not run.get("qos"):
+        where, of_run = f"iocost-qos.result.runs[{i}]", f"iocost-qos.record.runs[{i}]"
+        if run is None or result is None or not _object(of_run, run).get("qos"):
             continue
         latencies = _get(where, result, "stor", "iolat")
         if not isinstance(latencies, list) or not latencies:
@@ -132,11 +163,11 @@ def _levels(qos: dict[str, Any]) -> list[Level]:
         reads, at = latencies[0], f"{where}.stor.iolat[0]"
 
         def us(percentile: str, over_time: str, reads: Any = reads, at: str = at) -> float:
-            return 1e6 * _number(at, reads, percentile, over_time)
+            return 1e6 * _number(LATENCIES_S, at, reads, percentile, over_time)
 
         levels.append(
             Level(
-                vrate=_number(f"iocost-qos.record.runs[{i}]", run, "qos", "max"),
+                vrate=_number(CEILINGS, of_run, run, "qos", "max"),
                 p50=us("50", "50"),
                 p99=us("99", "50"),
                 p50_mean=us("50", "mean"),

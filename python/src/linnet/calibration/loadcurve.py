@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from linnet._native import quantiles_ns
+from linnet._native import DeviceError, quantiles_ns
 from linnet.calibration.calibrate import Calibrated, Parameters, build, calibrate, trace
 from linnet.calibration.iocost import Level, Measured
 
@@ -22,10 +22,13 @@ LOADS = (5.0, 10.0, 15.0, 25.0, 35.0, 50.0, 75.0, 100.0)
 """Percent of the cost model."""
 NEAR = 10.0
 """A measured run is compared with a load at most this many points away."""
+RATES = (1.0, 2e6)
+"""I/Os per second that a load may be: percentiles of a second need some, and memory holds :data:`SECONDS`."""
 SECONDS = 12
 WARM_UP = 2
 """Seconds that are not counted."""
 WRITE_BYTES = 64 * 1024
+WRITES = (False, False, True)
 MIX = (("page read", 0.50), ("chunk read", 0.25), ("write", 0.25))
 """Shares of requests: faults and swap-ins of 4 KiB, chunks of the generator's files, swapped-out clusters of 64 KiB."""
 WRITE_REGION = 1 / 32
@@ -37,20 +40,45 @@ TAIL: dict[str, tuple[Any, ...]] = {
 """What shapes the tail: what reads do about internal work, and how much of the buffer is programmed at once."""
 
 
+def rate(measured: Measured, load: float) -> float:
+    """I/Os per second of the mix at a load, percent of the cost model.
+
+    Raises :class:`linnet.DeviceError`, which names the figure that limits it, for a rate outside :data:`RATES`.
+    """
+    sizes, shares = (4096, measured.chunk_bytes, WRITE_BYTES), [share for _, share in MIX]
+    parts = [share * measured.cost_s(size, write) for share, size, write in zip(shares, sizes, WRITES, strict=True)]
+    per_second = load / 100 / sum(parts)
+    if not RATES[0] <= per_second <= RATES[1]:
+        # Of the kind of request that takes most of the time, the figure that charges most of it.
+        of = parts.index(max(parts))
+        bps, iops = ("wbps", "wrandiops") if WRITES[of] else ("rbps", "rrandiops")
+        by_bytes = sizes[of] / measured.figures[bps]
+        name = bps if 2 * by_bytes * shares[of] > parts[of] else iops
+        raise DeviceError(
+            f"{name} = {measured.figures[name]:g}: at load {load:g} % the cost model grants {per_second:.3g} I/Os per "
+            f"second; latency against load is modelled from {RATES[0]:g} to {RATES[1]:,.0f}"
+        )
+    return per_second
+
+
 def curve(params: Mapping[str, Any], measured: Measured, loads: Sequence[float], seed: int) -> list[dict[str, float]]:
-    """A row for each load: percentiles of read latency in every second, then median and mean over the seconds, us."""
+    """A row for each load: percentiles of read latency in every second, then median and mean over the seconds, us.
+
+    Raises :class:`linnet.DeviceError` for a load that cannot be modelled.
+    """
     drive = build(params, seed)
     pages = drive.capacity_bytes // 4096
     sizes = np.asarray([4096, measured.chunk_bytes, WRITE_BYTES])
-    writes = np.asarray([False, False, True])
+    if sizes.max() >= drive.capacity_bytes:
+        raise DeviceError(
+            f"chunk_pages = {measured.chunk_bytes // 4096}: the modelled drive has {pages:,} pages; hold a larger one"
+        )
+    writes = np.asarray(WRITES)
     shares = np.asarray([share for _, share in MIX])
-    cost_s = float(
-        sum(s * measured.cost_s(int(size), bool(w)) for s, size, w in zip(shares, sizes, writes, strict=True))
-    )
     rows = []
     for load in loads:
         chance = np.random.Generator(np.random.PCG64([seed, round(load * 100)]))
-        per_second = load / 100 / cost_s
+        per_second = rate(measured, load)
         count = int(per_second * SECONDS)
         arrive = np.cumsum(chance.exponential(1e9 / per_second, count)).astype(np.uint64)
         kind = np.searchsorted(np.cumsum(shares)[:-1], chance.random(count), side="right")
@@ -69,6 +97,8 @@ def curve(params: Mapping[str, Any], measured: Measured, loads: Sequence[float],
             ],
             dtype=float,
         )
+        if not len(each):
+            raise DeviceError(f"load {load:g} %: no read in {SECONDS - WARM_UP} s, at {per_second:.3g} I/Os per second")
         (p50, p99), (p50_mean, p99_mean) = np.median(each, axis=0) / 1000, np.mean(each, axis=0) / 1000
         rows.append(
             {
@@ -119,9 +149,12 @@ def fit(
     """Calibrate, choose what shapes the tail by latency against load, and calibrate again from there.
 
     :data:`TAIL` has the values that are tried, each with each; keys in ``fixed`` stay. Gives the parameters and the
-    curve with them; without runs in the result the first calibration is the last, and the curve is empty.
+    curve with them; without runs in the result the first calibration is the last, and the curve is empty. Raises
+    :class:`linnet.DeviceError`, first of all for a load of :data:`LOADS` that cannot be modelled.
     """
     held = dict(fixed or {})
+    for load in LOADS if measured.levels else ():
+        rate(measured, load)
     found = calibrate(measured, start, held, seed, told)
     if not measured.levels:
         return found, []
