@@ -240,6 +240,8 @@ def test_a_trace_is_not_made_longer_than_any_that_is_read(linnet, file: Path, tm
         ("compare -w az-c --policy baseline --seconds 1e300", "34560000"),
         ("trace synth az-c -o OUT --seconds 1e300", "34560000"),
         ("whatif FILE --seeds 1001", "1000"),
+        ("whatif FILE --replicas 9", "8"),
+        ("compare -t FILE --replicas 64", "8"),
         ("fit -t FILE -o OUT --bias 1e39", "1000000"),
         ("fit -t FILE -o OUT --bias inf", "1000000"),
         ("replay -t FILE -u nbd://h/d --time-scale 1e300", "1000000"),
@@ -265,6 +267,7 @@ def test_usage_errors_have_their_own_status(linnet, file: Path) -> None:
     assert "linnos" in one_line(linnet("compare", "--trace", file, "--policy", "linos"), 2)
     assert "consumer-deep" in one_line(linnet("compare", "--trace", file, "--preset", "floppy"), 2)
     one_line(linnet("compare"), 2)
+    assert "2 traces for 1 device: give" in one_line(linnet("compare", "-t", file, "-t", file, "--replicas", 1), 1)
     one_line(linnet("no-such-command"), 2)
     assert "flashnet" in one_line(linnet("trace", "stat", file, "--format", "nonsense"), 1)
 

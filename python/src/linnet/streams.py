@@ -23,8 +23,8 @@ def spread(traces: Sequence[Trace], devices: int) -> list[Trace]:
         raise _native.Error("no trace given")
     if len(traces) > devices:
         raise _native.Error(
-            f"{len(traces)} traces for {devices} devices: give one trace for each device, or set replicas to "
-            f"{len(traces)}"
+            f"{len(traces)} traces for {devices} device{'s' if devices > 1 else ''}: give one trace for each device, "
+            f"or set replicas to {len(traces)}"
         )
     share, more = divmod(devices, len(traces))
     slices: list[Trace] = []

@@ -13,6 +13,7 @@ import typer
 from linnet import _native
 from linnet._native import DeviceError, PolicyError, Trace, TraceError
 from linnet.cli.output import Bars, destination, warn
+from linnet.dm.table import REPLICAS_MAX
 from linnet.lenient import left_out
 
 
@@ -166,8 +167,8 @@ WritesTo = Annotated[
         "--writes", help="Send writes to all replicas, or to their stream's own device, as LinnOS's paper does."
     ),
 ]
-Replicas = Annotated[int, typer.Option(help="Number of devices that hold each block.", min=1, max=64)]
-SeveralReplicas = Annotated[int, typer.Option(help="Number of devices that hold each block.", min=2, max=64)]
+Replicas = Annotated[int, typer.Option(help="Number of devices that hold each block.", min=1, max=REPLICAS_MAX)]
+SeveralReplicas = Annotated[int, typer.Option(help="Number of devices that hold each block.", min=2, max=REPLICAS_MAX)]
 """Where the question is which of them to read."""
 
 
