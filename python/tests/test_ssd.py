@@ -53,6 +53,14 @@ def test_explain_accounts_for_the_wait(linnet, workload: Path, tmp_path: Path) -
     assert picture.read_text().startswith("<svg")
 
 
+@pytest.mark.parametrize("words", [("--from", "100"), ("--from", "99", "--to", "50")])
+def test_percentiles_are_checked_before_the_run(linnet, words: tuple[str, ...]) -> None:
+    refused = linnet("ssd", "explain", "-w", "absent.csv", *words)
+    assert refused.returncode == 2
+    said = " ".join(refused.stderr.replace("│", " ").split())
+    assert f"--from: {words[1]} with --to {words[-1] if words[2:] else 100}: give percentiles" in said
+
+
 def test_reference_is_met(linnet, shared: Path) -> None:
     found = json.loads(linnet("ssd", "check", shared / "reference/mqsim/w2_mix7030_low.json", "--json").stdout)
     assert set(found) >= CHECKED

@@ -177,6 +177,10 @@ def explain(
 
     Example: [bold]linnet ssd explain --preset consumer-deep -w az.parquet --from 99[/]
     """
+    if not low < high:
+        raise typer.BadParameter(
+            f"{low:g} with --to {high:g}: give percentiles with 0 <= --from < --to <= 100", param_hint="--from"
+        )
     if picture is not None:
         require("report", "--picture")
     with Bars() as bars:
