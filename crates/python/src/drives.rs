@@ -138,7 +138,7 @@ fn timelines_stats<'py>(py: Python<'py>, s: &Stats) -> PyResult<Bound<'py, PyDic
 fn queued_stats<'py>(py: Python<'py>, s: &QueuedStats) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("completed", s.completed)?;
-    dict.set_item("waf", if s.host_programs > 0 { Some(s.waf()) } else { None })?;
+    dict.set_item("waf", s.waf())?;
     for (name, value) in [
         ("host_programs", s.host_programs),
         ("gc_runs", s.gc_runs),

@@ -187,7 +187,8 @@ impl PyDevice {
                 }
                 queued.poll_served(Nanos::MAX, keep);
                 let found = queued.stats();
-                Some((answers, vec![("waf", found.waf()), ("gc_runs", found.gc_runs as f64)]))
+                let waf = found.waf().unwrap_or(f64::NAN);
+                Some((answers, vec![("waf", waf), ("gc_runs", found.gc_runs as f64)]))
             }
             (None, Ready::Timelines(_)) => None,
         });

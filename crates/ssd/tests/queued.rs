@@ -110,7 +110,7 @@ proptest! {
         }
         let stats = ssd.stats();
         prop_assert!(hits <= stats.buffer_hits);
-        prop_assert!(stats.waf() >= 1.0 && stats.erases > 0 && stats.erases == stats.gc_runs);
+        prop_assert!(stats.waf().is_some_and(|waf| waf >= 1.0) && stats.erases > 0 && stats.erases == stats.gc_runs);
         prop_assert_eq!(stats.completed, u64::from(params.logical_pages() / 16) + asked.len() as u64);
         prop_assert!(suspend || stats.suspensions == 0);
     }
@@ -279,6 +279,16 @@ fn a_preconditioned_device_is_in_steady_state() {
 
 /// With hardly more spare space than the limit at which writes stop, writes are slow, but every one ends.
 #[test]
+fn amplification_is_unknown_until_a_page_is_programmed() {
+    let mut ssd = QueuedSsd::new(&small(0, false, false)).unwrap();
+    ssd.serve((0..10).map(|n| (n * 1_000_000, Request::new(Op::Read, n * 4096, 4096))));
+    assert_eq!(ssd.stats().waf(), None);
+    let mut written = filled(&small(0, false, false), 64);
+    written.serve([(1_000_000_000, Request::new(Op::Read, 0, 4096))]);
+    assert_eq!(written.stats().waf(), Some(1.0));
+}
+
+#[test]
 fn writes_end_with_the_least_spare_space() {
     let params = QueuedParams {
         spare_share_of_raw: 0.21,
@@ -295,7 +305,7 @@ fn writes_end_with_the_least_spare_space() {
     let answers = ssd.serve((0..5_000u64).map(&mut write));
     assert_eq!(answers.len(), 5_000, "every write ends");
     assert_eq!(ssd.check(), Ok(()));
-    assert!(ssd.stats().waf() > 2.0);
+    assert!(ssd.stats().waf().unwrap() > 2.0);
 }
 
 /// A latency is what the request waited for and what it takes on an idle device, also if its page is being moved.

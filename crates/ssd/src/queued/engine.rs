@@ -150,9 +150,10 @@ pub struct QueuedStats {
 }
 
 impl QueuedStats {
-    /// Flash pages programmed, divided by those programmed for the host.
-    pub fn waf(&self) -> f64 {
-        (self.host_programs + self.gc_programs) as f64 / self.host_programs.max(1) as f64
+    /// Write amplification: flash pages programmed, divided by those programmed for the host. `None` before the first of
+    /// these.
+    pub fn waf(&self) -> Option<f64> {
+        (self.host_programs > 0).then(|| (self.host_programs + self.gc_programs) as f64 / self.host_programs as f64)
     }
 
     /// The same, without the programs that filled pages for the first time.
