@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What an experiment does with a device that has nothing to learn from, and with devices that stall."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 from linnet import DeviceError, FitSettings, LearnError, PolicyError, Trace, write_trace
 from linnet._native import Array
-from linnet.experiment import ORACLE, Experiment, Setup, borrowings, periods
+from linnet.cli.compare import QUANTILES, beaten_oracle, gains_of, given_up
+from linnet.experiment import ORACLE, READ_LIMIT_S, UNANSWERED, Experiment, Setup, borrowings, periods
 from numpy.typing import NDArray
 
 
@@ -149,6 +151,33 @@ def test_devices_that_stall_answer_late_and_a_peek_knows_it() -> None:
     assert rows[30.0][ORACLE]["p99_us"] < rows[30.0]["baseline"]["p99_us"] / 5, "it goes where nothing stalls"
     with pytest.raises(DeviceError, match="601 stalls a minute; give 0 to 600"):
         Array("consumer-deep", 3, 0, stalls_per_minute=601)
+
+
+@pytest.mark.slow
+def test_reads_that_no_device_answers_are_told(linnet) -> None:
+    words = ("compare", "-w", "az-c", "--seconds", 20, "--epochs", 1, "--policy", "baseline,hedge-p95,oracle")
+    usual = linnet(*words, "--json")
+    assert all(row[key] == 0 for row in json.loads(usual.stdout)["rows"] for key in UNANSWERED)
+    rows = json.loads(linnet(*words, "--stalls", 600, "--json").stdout)["rows"]
+    base = rows[0]
+    # The time limit of the array, once for each replica; a failover costs 15 us.
+    assert base["p99_us"] == 3e6 * READ_LIMIT_S + 2 * 15 and base["timeouts"] > base["reads_failed"] > 0
+    # A hedge whose delay is longer than the time limit is never sent.
+    assert rows[1] == base | {"policy": "hedge-p95"}
+    shown = " ".join(linnet(*words, "--stalls", 600).stdout.split())
+    assert "failed reads" in shown and "time-outs" in shown and "failed writes" not in shown
+    assert "3 attempts of 1 s: at p95, p99, p99.9, p99.99, values from 3,000,000 us" in shown
+
+
+def test_notes_of_a_comparison() -> None:
+    row = dict.fromkeys(QUANTILES, 900.0) | {"reads_failed": 0}
+    rows = [row | {"policy": name, "mean_us": us} for name, us in (("baseline", 100.0), ("oracle", 50.0), ("c3", 40.0))]
+    assert gains_of(rows) == [0.0, 1.0, 1.2] and gains_of(rows[:1]) == [None]
+    assert "more than the possible gain: c3. The oracle is greedy" in beaten_oracle(rows)
+    assert beaten_oracle(rows[:2]) == "" and given_up(rows, 3) == ""
+    failed = row | {"reads_failed": 9, "p999_us": 2_000_015.0, "p9999_us": 2_000_015.0}
+    assert "2 attempts of 1 s: at p99.9, p99.99, values from 2,000,000 us" in given_up([row, failed], 2)
+    assert given_up([failed], 3) == "", "with a third replica these may be answers"
 
 
 def test_drives_that_are_too_slow_for_the_load_are_called_so() -> None:

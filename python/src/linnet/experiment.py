@@ -78,6 +78,11 @@ class Setup:
     together."""
 
 
+UNANSWERED = ("reads_failed", "writes_failed", "timeouts")
+"""Counts of a row: what no device answered, and answers that a device did not give in time."""
+READ_LIMIT_S = 1.0
+"""Time limit of a read on one device, the array's own (``read_timeout_ns`` of crates/array)."""
+
 T = TypeVar("T")
 
 
@@ -236,7 +241,8 @@ class Experiment:
             row |= {"engine": "queued"} | collection(run.device_stats())
         if self.setup.closed_loop:
             row["ios_per_s"] = rate(run)
-        return Outcome(row | run.row(), latency)
+        counts = run.counters()
+        return Outcome(row | run.row() | {name: counts[name] for name in UNANSWERED}, latency)
 
     def probe(self, policy: str, probe_share: float) -> _native.Run:
         """Run like :meth:`run` with this probability of a sampled probe; ``probing()`` of the run has the estimates."""

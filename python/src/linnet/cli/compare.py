@@ -39,12 +39,27 @@ from linnet.cli.options import (
     parse_policies,
 )
 from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
-from linnet.experiment import Experiment, Outcome, Setup, borrowings, own_models, periods, share_of_gain
+from linnet.experiment import (
+    READ_LIMIT_S,
+    UNANSWERED,
+    Experiment,
+    Outcome,
+    Setup,
+    borrowings,
+    own_models,
+    periods,
+    share_of_gain,
+)
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.learning import FitSettings
 from linnet.report import Section, render
 from linnet.whatif import SEEDS, Verdict, assess
+
+QUANTILES = {"p50_us": "p50", "p95_us": "p95", "p99_us": "p99", "p999_us": "p99.9", "p9999_us": "p99.99"}
+"""Of a row, as they are printed."""
+COUNTED = dict(zip(UNANSWERED, ("failed reads", "failed writes", "time-outs"), strict=True))
+"""Of a row, printed where there are any."""
 
 Report = Annotated[
     Path | None, typer.Option(help="Also write a self-contained HTML report.", callback=destination, show_default=False)
@@ -170,8 +185,8 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
     for sentence in borrowings(reports):
         console.print(f"note: {sentence}")
     rows = [outcome.row for outcome in outcomes]
-    base = next((r["mean_us"] for r in rows if r["policy"] == "baseline"), None)
-    limit = next((r["mean_us"] for r in rows if r["policy"] == "oracle"), None)
+    gains = gains_of(rows)
+    counted = {key: name for key, name in COUNTED.items() if any(r[key] for r in rows)}
     engine = " (queued engine)" if experiment.array.engine == "queued" else ""
     table(
         f"\n{experiment.name} on {setup.replicas} x {setup.preset}{engine}, seed {setup.seed}: "
@@ -179,36 +194,71 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
         [
             "policy",
             "mean",
-            "p50",
-            "p95",
-            "p99",
-            "p99.9",
-            "p99.99",
+            *QUANTILES.values(),
             "of possible gain",
             "extra I/O",
             "revokes",
             "false submit",
             "false revoke",
             *(["I/Os a second"] if setup.closed_loop else []),
+            *counted.values(),
         ],
         [
             [
                 r["policy"],
-                *(float(r[k]) for k in ("mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "p9999_us")),
-                percent(share_of_gain(base, r["mean_us"], limit), 0),
+                *(float(r[k]) for k in ("mean_us", *QUANTILES)),
+                percent(gain, 0),
                 percent(r["extra_io_share"]),
                 percent(r["revokes"] / max(1, r["reads"])),
                 percent(r["false_submit"], 2),
                 "-" if r["false_revoke"] is None else percent(r["false_revoke"], 2),
                 *([float(r["ios_per_s"])] if setup.closed_loop else []),
+                *(r[key] for key in counted),
             ]
-            for r in rows
+            for r, gain in zip(rows, gains, strict=True)
         ],
     )
+    for sentence in (given_up(rows, setup.replicas), beaten_oracle(rows)):
+        if sentence:
+            console.print(f"[dim]note:[/] {escape(sentence)}", markup=True)
     if engine:
         show_collection(rows)
     for name, why in experiment.left_out().items():
         console.print(f"[dim]not computed:[/] {escape(name)} and false revokes: {escape(why)}", markup=True)
+
+
+def gains_of(rows: Sequence[dict[str, Any]]) -> list[float | None]:
+    """The share of the possible gain of each row's mean; ``None`` without baseline and oracle among the rows."""
+    base, limit = (next((r["mean_us"] for r in rows if r["policy"] == name), None) for name in ("baseline", "oracle"))
+    return [share_of_gain(base, row["mean_us"], limit) for row in rows]
+
+
+def given_up(rows: Sequence[dict[str, Any]], replicas: int) -> str:
+    """Which quantiles are time limits of reads that no device answered, as a sentence; empty without any.
+
+    Each of the attempts of a read, one a replica, has its time limit, so an answered read takes less than their sum.
+    """
+    limit_us = replicas * READ_LIMIT_S * 1e6
+    names = [name for key, name in QUANTILES.items() if any(r[key] >= limit_us for r in rows if r["reads_failed"])]
+    if not names:
+        return ""
+    attempts = f"{replicas} attempts of {READ_LIMIT_S:g} s" if replicas > 1 else f"one attempt of {READ_LIMIT_S:g} s"
+    return (
+        f"failed reads count with the time until they were given up, up to {attempts}: at {', '.join(names)}, values "
+        f"from {limit_us:,.0f} us up are this limit and no answers"
+    )
+
+
+def beaten_oracle(rows: Sequence[dict[str, Any]]) -> str:
+    """Why a policy has more than the possible gain, as a sentence; empty where none has."""
+    pairs = zip(rows, gains_of(rows), strict=True)
+    better = [row["policy"] for row, gain in pairs if gain is not None and round(100 * gain) > 100]
+    if not better:
+        return ""
+    return (
+        f"more than the possible gain: {', '.join(better)}. The oracle is greedy: it gives each read to the device "
+        "that answers it first, sends no second copies, and keeps no queue short for later reads"
+    )
 
 
 def show_collection(rows: Sequence[dict[str, Any]]) -> None:
