@@ -7,13 +7,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from linnet.place.service import pods
+from linnet.place.service.kubernetes_api import Api, Expired
+from linnet.place.service.operations import Operations
+from linnet.place.service.writer import Answer
 from place_client import Service, tenant
 from place_made import GB, SHEET
 
@@ -179,6 +183,80 @@ def test_a_watch_that_ends_is_begun_again_by_a_list(tmp_path: Path, cluster: Clu
         cluster.pods["missed"] = pod("missed", profile="web") | {"spec": {"nodeName": "node-1"}}
         cluster.tell(end)
         wait(lambda: "pod:missed" in books(service))
+
+
+def commits(service: Service) -> str:
+    found: str = service.client().ask("GET", "/metrics")[1]
+    return found.split("linnet_place_commit_requests_count ", 1)[1].split("\n", 1)[0]
+
+
+def test_a_list_that_changes_nothing_is_no_commit(tmp_path: Path, cluster: Cluster) -> None:
+    cluster.pods["a"] = pod("a", profile="web") | {"spec": {"nodeName": "node-1"}}
+    with started(tmp_path / "state.db", cluster) as service:
+        wait(lambda: follows(service))
+        cluster.tell(None)
+        wait(lambda: "pod:a" in books(service))
+        before, lists = commits(service), len(cluster.lists)
+        cluster.tell(None)
+        wait(lambda: len(cluster.lists) > lists and follows(service))
+        assert commits(service) == before
+
+
+class Ending:
+    """An API server whose watches end, or expire, when they have lasted so long, and its clock.
+
+    It fails as long as there are ``failures``. The thread that asks it stops when it has paused so often.
+    """
+
+    def __init__(self, lasting_s: list[float], pauses: int, failures: int = 0, expired: bool = False) -> None:
+        self.lasting_s, self.left, self.failures, self.expired = lasting_s, pauses, failures, expired
+        self.now, self.pauses_s = 0.0, list[float]()
+        self.done = threading.Event()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, pause_s: float) -> None:
+        self.now += pause_s
+        self.pauses_s.append(pause_s)
+        if len(self.pauses_s) == self.left:
+            self.done.set()
+            threading.Event().wait()
+
+    def pods(self) -> tuple[list[dict[str, Any]], str]:
+        self.now += 5.0
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no route")
+        return [], "1"
+
+    def changes(self, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
+        self.now += self.lasting_s.pop(0) if self.lasting_s else 0.0
+        if self.expired:
+            raise Expired
+        yield from ()
+
+
+def taken(work: object, key: str | None, digest: str) -> "Future[Answer]":
+    done: Future[Answer] = Future()
+    done.set_result(Answer(200, {}))
+    return done
+
+
+@pytest.mark.parametrize("expired", [False, True])
+def test_an_api_server_whose_watches_end_at_once_is_asked_less_and_less_often(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], expired: bool
+) -> None:
+    """Not one whose watches last, or that is away: such a one is asked at the same pace."""
+    server = Ending([600.0, 600.0, 0.0, 0.0, 600.0], pauses=10, failures=2, expired=expired)
+    monkeypatch.setattr(pods, "time", server)
+    told: list[bool] = []
+    pods.Pods(cast(Api, server), cast(Operations, None), taken, told.append)
+    assert server.done.wait(60)
+    assert server.pauses_s == [1.0, 1.0, 1.0, 2.0, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0]
+    assert told[-1] is False, "what happens in a pause is not seen"
+    said = capfd.readouterr().err.splitlines()
+    assert [line.split(": ", 2)[2].split()[0] for line in said] == ["no", "a", "a"]
 
 
 def test_the_next_pod_is_judged_when_the_last_is_in_the_books(tmp_path: Path, cluster: Cluster) -> None:

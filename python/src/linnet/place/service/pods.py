@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 WAIT_S = 1.0
 """How long a question waits for the pods of earlier ones. Schedulers are told to wait two seconds for an answer."""
 RETRY_S = 1.0
-"""After a failure the API server is asked again after so long."""
+"""After a failure, and after a watch that ended sooner than this, the pods are listed again after so long."""
+RETRY_MAX_S = 30.0
+"""The pause is doubled each time that the pods could be listed but not watched, up to this: a list costs the server."""
 
 Noted = TypeVar("Noted")
 Change = Callable[[Callable[[list[Undo]], Answer], str | None, str], "Future[Answer]"]
@@ -48,7 +50,9 @@ class Pods:
         self._api, self._operations, self._change, self._told = api, operations, change, told
         self._state = threading.Condition()
         self._known = False
-        self._failed = ""
+        self._said = ""
+        self._watched = math.inf
+        """Since when there is a watch."""
         self._coming: dict[str, float] = {}
         """Pods that may be on their way to a node, and until when they are waited for."""
         threading.Thread(target=self._run, name="linnet-place-pods", daemon=True).start()
@@ -83,27 +87,38 @@ class Pods:
         return max(self._coming.values(), default=0.0) if self._known else math.inf
 
     def _run(self) -> None:
+        pause = RETRY_S
         while True:
+            self._watched, failed = math.inf, ""
             try:
                 self._follow()
             except Expired:
                 self._tell(False)
             except Exception as error:  # whatever it is, the cluster goes on: say it and begin again
-                if (said := str(error)) != self._failed:
-                    print(
-                        f"linnet place: the pods of the cluster are not followed: {said}", file=sys.stderr, flush=True
-                    )
-                self._failed = said
-                self._tell(False)
-                time.sleep(RETRY_S)
+                failed = str(error) or repr(error)
+            lasted = time.monotonic() - self._watched
+            if lasted >= RETRY_S:
+                self._said, pause = "", RETRY_S
+                if not failed:
+                    continue  # as each watch ends at some time
+            self._say(failed or "a watch ends as soon as it begins; the API server or a proxy before it does that")
+            self._tell(False)
+            time.sleep(pause)
+            pause = min(2 * pause, RETRY_MAX_S) if lasted >= 0 else RETRY_S
+
+    def _say(self, what: str) -> None:
+        """Say why the pods are not followed, once until they are or something else is the matter."""
+        if what != self._said:
+            print(f"linnet place: the pods of the cluster are not followed: {what}", file=sys.stderr, flush=True)
+        self._said = what
 
     def _follow(self) -> None:
         listed, version = self._api.pods()
         pods = {one.metadata.uid: (one, node) for one, node in map(_read, listed)}
         running = {uid: found for uid, found in pods.items() if declares(found[0])}
         self._note(agree, pods)
-        self._failed = ""
         self._tell(True, running)
+        self._watched = time.monotonic()
         for kind, what in self._api.changes(version):
             one, node = _read(what)
             uid = one.metadata.uid

@@ -288,6 +288,10 @@ class State:
             )
         self._answers += 1
 
+    def rows_written(self) -> int:
+        """Rows that were written since the file was opened, those that were undone included."""
+        return self._db.total_changes
+
     def limit_pages(self, pages: int) -> None:
         """Let the file grow to this many pages only, as on a full disk: for tests."""
         self._db.execute(f"PRAGMA max_page_count = {pages}")

@@ -78,8 +78,8 @@ class Writer:
         """``broken`` is called if an undo or a commit fails in a way that is not foreseen: memory and disk may then
         differ, and the process must end.
 
-        ``committed`` is told the size of each group and the seconds that it took, ``failed`` that one could not be
-        written.
+        ``committed`` is told the size of each group that wrote something and the seconds that it took, ``failed`` that
+        one could not be written.
         """
         self._state = state
         self._failed = failed
@@ -155,7 +155,7 @@ class Writer:
     def _commit(self, group: list[_Job]) -> None:
         undo: list[Undo] = []
         answers: list[Answer | Exception] = []
-        began = time.monotonic()
+        began, rows = time.monotonic(), self._state.rows_written()
         try:
             with self._state.transaction():
                 for job in group:
@@ -166,9 +166,11 @@ class Writer:
             for job in group:
                 job.done.set_exception(not_written(error))
             return
-        if self._checkpoint_at is None:
-            self._checkpoint_at = time.monotonic() + CHECKPOINT_S
-        self._committed(len(group), time.monotonic() - began)
+        # Without a row SQLite writes nothing, and waits for no disk.
+        if self._state.rows_written() > rows:
+            if self._checkpoint_at is None:
+                self._checkpoint_at = time.monotonic() + CHECKPOINT_S
+            self._committed(len(group), time.monotonic() - began)
         for job, answer in zip(group, answers, strict=True):
             if isinstance(answer, Exception):
                 job.done.set_exception(answer)
