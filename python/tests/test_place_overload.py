@@ -147,6 +147,28 @@ def test_too_many_connections_are_refused_with_one_line(tmp_path: Path) -> None:
         assert said.count("\n") == 1 and "the limit is 8: requests are refused" in said
 
 
+def test_a_service_that_is_full_refuses_and_says_so_and_is_alive(tmp_path: Path) -> None:
+    """With clients that ask now and then, as pools have them."""
+    with Service(tmp_path / "s.db", before=hasty(most=8)) as service:
+        kept = [service.client() for _ in range(8)]
+        assert [one.ask("GET", "/healthz")[0] for one in kept] == [200] * 8
+        for _ in range(3):
+            refused, live = service.client(), service.client()
+            status, body = refused.ask("GET", "/healthz")
+            assert (status, body["code"]) == (503, "busy")
+            assert live.ask("GET", "/livez") == (200, {"status": "ok"})
+            assert refused.connection.sock is live.connection.sock is None, "neither is kept"
+        assert [one.ask("GET", "/healthz")[0] for one in kept] == [200] * 8
+        text = kept[0].ask("GET", "/metrics")[1]
+        assert 'linnet_place_requests_total{method="GET",route="other",status="503"} 3.0' in text
+        for one in kept:
+            one.connection.close()
+        service.client().wait()
+        assert service.stop() == 0
+        said = service.process.stderr.read()
+        assert said == "linnet place: 9 connections, the limit is 8: requests are refused until there are fewer\n"
+
+
 def test_files_may_be_open_up_to_the_hard_limit(tmp_path: Path) -> None:
     low = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (200, 300))"
     with Service(tmp_path / "s.db", before=low) as service:

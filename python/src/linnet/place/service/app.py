@@ -22,7 +22,7 @@ from linnet.place.service.advice import Searches
 from linnet.place.service.advice import routes as advice_routes
 from linnet.place.service.errors import Answered, answer_errors, problems
 from linnet.place.service.extender import routes as extender_routes
-from linnet.place.service.gates import Bounded, Hosts, Measured
+from linnet.place.service.gates import LIVE, Bounded, Crowded, Hosts, Measured
 from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
 from linnet.place.service.pods import Pods
@@ -96,8 +96,12 @@ async def _wait(done: Future[Answer]) -> Answer:
     return await asyncio.shield(asyncio.wrap_future(done))
 
 
-def build(service: Service, hosts: Collection[str] | None = None) -> FastAPI:
-    """The application. Requests for another host than ``hosts`` are refused, if any are given."""
+def build(
+    service: Service, hosts: Collection[str] | None = None, crowded: Callable[[], bool] = lambda: False
+) -> FastAPI:
+    """The application. Requests for another host than ``hosts`` are refused, if any are given, and all while
+    ``crowded`` says that there are too many connections.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -120,6 +124,7 @@ def build(service: Service, hosts: Collection[str] | None = None) -> FastAPI:
     answer_errors(app)
     app.add_middleware(Bounded)
     app.add_middleware(Hosts, names=hosts)
+    app.add_middleware(Crowded, crowded=crowded)
     app.add_middleware(Measured, telemetry=service.telemetry)
     _tenants(app, service)
     _drives(app, service)
@@ -136,7 +141,7 @@ def build(service: Service, hosts: Collection[str] | None = None) -> FastAPI:
             raise not_written(error) from error
         return {"status": "ok"}
 
-    @app.get("/livez", tags=["operation"])
+    @app.get(LIVE, tags=["operation"])
     async def livez() -> dict[str, str]:
         """Whether the process takes requests. It waits for no other request, so it is no reason to send none."""
         return {"status": "ok"}

@@ -12,7 +12,7 @@ from typing import Any
 RECEIVE_S = 30.0
 """Seconds that the head of a request may take, and then its body."""
 CONNECTIONS_MAX = 1024
-"""Connections; while there are as many, further requests are answered 503."""
+"""Connections; while there are more, requests are answered 503."""
 FILES = 64
 """Descriptors that are not connections: the state, its log, the loop, and connections that are closed at once."""
 
@@ -49,13 +49,15 @@ class Slow:
             if now - since > RECEIVE_S:
                 one.transport.close()
 
-    def count(self, connections: int) -> None:
-        """Say when the limit is reached, once until there are fewer again."""
-        over = connections >= self._limit
+    def too_many(self, connections: int) -> bool:
+        """Whether there are more than the limit. Says so, once until there are fewer than that again."""
+        over = connections > self._limit
         if over and not self._over:
             said = f"{connections} connections, the limit is {self._limit}: requests are refused until there are fewer"
             print(f"linnet place: {said}", file=sys.stderr, flush=True)
-        self._over = over
+        # One that is refused is closed, and there are as many as the limit again.
+        self._over = over or (self._over and connections == self._limit)
+        return over
 
 
 def arrives(one: Any) -> bool:

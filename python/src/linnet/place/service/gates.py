@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What every request passes before its route: its host is checked, its size is bounded, and it is counted."""
+"""What every request passes before its route: there is room for it, its host is checked, its size is bounded, and it is
+counted."""
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,6 +20,8 @@ ONE_MAX = 1024 * 1024
 """Bytes of any other request."""
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 """Methods that are counted by their names."""
+LIVE = "/livez"
+"""Path at which the service says whether the process takes requests."""
 PORT = re.compile(r":\d*$")
 SHOWN_MAX = 80
 """Letters of a host's name that are repeated."""
@@ -74,6 +77,31 @@ class Hosts:
                     await answer(scope, receive, send)
                     return
         await self._app(scope, receive, send)
+
+
+class Crowded:
+    """Refuses requests while there are too many connections, and closes those that they came on.
+
+    Whether the process takes requests is answered all the same: it would be killed for its clients.
+    """
+
+    def __init__(self, app: ASGIApp, crowded: Callable[[], bool]) -> None:
+        self._app, self._crowded = app, crowded
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http" or not self._crowded():
+            await self._app(scope, receive, send)
+            return
+
+        async def last(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": [*message["headers"], (b"connection", b"close")]}
+            await send(message)
+
+        said = "there are too many connections; ask again later"
+        busy = Answered({"code": "busy", "message": said, "reasons": []}, 503, {"Retry-After": "5"})
+        await (self._app if scope["path"] == LIVE else busy)(scope, receive, last)
 
 
 class Measured:

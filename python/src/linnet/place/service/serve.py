@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 import os
 import signal
 import socket
@@ -25,7 +24,7 @@ from linnet.files import read_bounded
 from linnet.place.allocate import Settings
 from linnet.place.cluster import DriveSpec
 from linnet.place.service.app import Service, build
-from linnet.place.service.connections import CONNECTIONS_MAX, Slow, arrives, raise_files
+from linnet.place.service.connections import Slow, arrives, raise_files
 from linnet.place.service.gates import BODY_MAX
 from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
@@ -56,11 +55,10 @@ class _Server(uvicorn.Server):
     What it says when it is ready is said once signals end it in order.
     """
 
-    def __init__(self, config: uvicorn.Config, ready: str, ending: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: str, ending: Callable[[], None], slow: Slow) -> None:
         """``ending`` is called when the shutdown begins."""
         super().__init__(config)
-        self._ready, self._ending = ready, ending
-        self._slow = Slow(config.limit_concurrency or CONNECTIONS_MAX)
+        self._ready, self._ending, self._slow = ready, ending, slow
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to answer, and say so."""
@@ -71,7 +69,7 @@ class _Server(uvicorn.Server):
         """Look at the connections each second: this is called ten times as often."""
         if counter % 10 == 0:
             connections = list(self.server_state.connections)
-            self._slow.count(len(connections))
+            self._slow.too_many(len(connections))
             self._slow.look(connections, time.monotonic())
         return await super().on_tick(counter)
 
@@ -173,19 +171,23 @@ def serve(
         hosts = {*LOOPBACK, shown, *names} if names or ipaddress.ip_address(address).is_loopback else None
         ready = f"linnet place: http://{shown}:{listener.getsockname()[1]}, {len(do.cluster)} drives, "
         ready += f"{do.cluster.placed} tenants; state in {path}"
+        slow = Slow(raise_files())
+        server: _Server | None = None
+
+        def crowded() -> bool:
+            return server is not None and slow.too_many(len(server.server_state.connections))
+
         config = uvicorn.Config(
-            build(service, hosts),
+            build(service, hosts, crowded),
             ws="none",
             log_level="warning",
             access_log=False,
             backlog=BACKLOG,
-            limit_concurrency=raise_files(),
             timeout_keep_alive=IDLE_S,
             timeout_graceful_shutdown=FINISH_S,
         )
-        # It says so for each request; `Slow` says it once.
-        logging.getLogger("uvicorn.error").addFilter(lambda one: "concurrency limit" not in one.getMessage())
-        _Server(config, ready, service.searches.end).run(sockets=[listener])
+        server = _Server(config, ready, service.searches.end, slow)
+        server.run(sockets=[listener])
     except BaseException:
         # Ctrl-C before it served, say. What ends a service that serves ends it without one.
         close()
