@@ -8,7 +8,11 @@ import signal
 import socket
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
+import pytest
+from linnet.place.service import connections
 from place_client import Client, Service, drives, tenant
 
 ENDLESS = """
@@ -24,15 +28,24 @@ advice.rebalance, advice.ADVICE_S = endless, 600.0
 """A search for moves that ends only when it is told so."""
 HASTY = """
 import linnet.place.service.connections as connections, linnet.place.service.serve as serve
-connections.RECEIVE_S, connections.CONNECTIONS_MAX = {receive}, {most}
+connections.STALL_S, connections.CONNECTIONS_MAX = {stall}, {most}
 serve.ARRIVE_S, serve.FINISH_S = {arrive}, {finish}
 """
+SMALL = """
+import socket, linnet.place.service.app as app, linnet.place.service.serve as serve
+class Small(socket.socket):
+    def listen(self, backlog):
+        self.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        super().listen(backlog)
+serve.socket.socket, app.PART = Small, 4096
+"""
+"""The kernel takes little of an answer whose client reads nothing."""
 HALF_HEAD = b"GET /healthz HTTP/1.1\r\nHo"
 HALF_BODY = b'POST /v1/tenants HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"id":'
 
 
-def hasty(receive: float = 600.0, most: int = 1024, arrive: float = 600.0, finish: int = 600) -> str:
-    return HASTY.format(receive=receive, most=most, arrive=arrive, finish=finish)
+def hasty(stall: float = 600.0, most: int = 1024, arrive: float = 600.0, finish: int = 600) -> str:
+    return HASTY.format(stall=stall, most=most, arrive=arrive, finish=finish)
 
 
 def asking(service: Service, path: str = "/v1/rebalance") -> Client:
@@ -44,6 +57,17 @@ def asking(service: Service, path: str = "/v1/rebalance") -> Client:
 def stalled(service: Service, sent: bytes) -> socket.socket:
     found = socket.create_connection(("127.0.0.1", service.port), timeout=60)
     found.sendall(sent)
+    return found
+
+
+def unread(service: Service, path: str, times: int) -> socket.socket:
+    """A client that asks and reads no answer."""
+    found = socket.socket()
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    found.settimeout(60)
+    found.connect(("127.0.0.1", service.port))
+    for _ in range(times):
+        found.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     return found
 
 
@@ -103,19 +127,91 @@ def test_an_answer_that_nobody_takes_does_not_either(tmp_path: Path) -> None:
     with Service(tmp_path / "s.db", before=hasty(finish=1)) as service:
         client = service.client()
         client.ask("POST", "/v1/drives", drives(3000))
-        deaf = socket.socket()
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.connect(("127.0.0.1", service.port))
-        for _ in range(40):
-            deaf.sendall(b"GET /v1/drives?limit=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        deaf = unread(service, "/v1/drives?limit=1000", 40)
         client.connection.close()
         time.sleep(1)
         assert service.stop(signal.SIGTERM) == 0
         deaf.close()
 
 
+def test_an_answer_of_which_nothing_is_taken_is_given_up(tmp_path: Path) -> None:
+    with Service(tmp_path / "s.db", before=hasty(stall=1.0) + SMALL) as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(3000))
+        files = Path(f"/proc/{service.process.pid}/fd")
+        before = len(list(files.iterdir()))
+        deaf = [unread(service, path, times) for path, times in (("/v1/drives?limit=1000", 1), ("/v1/backup", 9))]
+        client.ask("GET", "/healthz")
+        until = time.monotonic() + 60
+        while len(list(files.iterdir())) > before:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+        for one in deaf:
+            with contextlib.closing(one), pytest.raises((http.client.IncompleteRead, ConnectionResetError)):
+                answer = http.client.HTTPResponse(one)
+                answer.begin()
+                answer.read()
+
+
+def test_an_answer_that_is_taken_slowly_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Mock(cycle=Mock(response_complete=True))
+    left = [*range(10, 0, -1), 1]
+    monkeypatch.setattr(connections, "untaken", lambda one: left.pop(0))
+    slow = connections.Slow(1)
+    for step in range(10):
+        slow.look([one], step * connections.STALL_S)
+    assert not one.transport.abort.called
+    slow.look([one], 10 * connections.STALL_S + 1)
+    assert one.transport.abort.called
+
+
+def test_a_client_takes_what_it_acknowledges() -> None:
+    """Only then, and not when the kernel has it."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as client:
+        server, _ = listener.accept()
+        transport = SimpleNamespace(get_write_buffer_size=lambda: 1, get_extra_info=lambda name: server)
+        with server:
+            assert connections.untaken(SimpleNamespace(transport=transport)) == 1
+            server.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while server.send(bytes(100_000)):
+                    pass
+            full = connections.untaken(SimpleNamespace(transport=transport))
+            assert full > 1
+            until = time.monotonic() + 60
+            while connections.untaken(SimpleNamespace(transport=transport)) == full:
+                client.recv(100_000)
+                assert time.monotonic() < until
+            transport.get_write_buffer_size = lambda: 0
+            assert connections.untaken(SimpleNamespace(transport=transport)) == 0
+
+
+def test_one_backup_is_fetched_at_a_time(tmp_path: Path) -> None:
+    """It is in memory until its client has taken it, or has left."""
+    with Service(tmp_path / "s.db", before=SMALL) as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(3000))
+        for leaves in (False, True):
+            slow = unread(service, "/v1/backup", 1)
+            slow.recv(1, socket.MSG_PEEK)  # the answer has begun
+            status, body = client.ask("GET", "/v1/backup")
+            assert (status, body["code"]) == (503, "busy")
+            if not leaves:
+                answer = http.client.HTTPResponse(slow)
+                answer.begin()
+                assert answer.read().startswith(b"SQLite format 3\0")
+            slow.close()
+            until = time.monotonic() + 60
+            while True:
+                client.connection.request("GET", "/v1/backup")
+                answer = client.connection.getresponse()
+                if answer.read().startswith(b"SQLite format 3\0"):
+                    break
+                assert answer.status == 503 and time.monotonic() < until
+
+
 def test_a_connection_whose_request_does_not_arrive_is_closed(tmp_path: Path) -> None:
-    with Service(tmp_path / "s.db", before=hasty(receive=1.0)) as service:
+    with Service(tmp_path / "s.db", before=hasty(stall=1.0)) as service:
         idle = service.client()
         assert idle.ask("GET", "/healthz")[0] == 200
         again = stalled(service, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -133,7 +229,7 @@ def test_a_connection_whose_request_does_not_arrive_is_closed(tmp_path: Path) ->
 
 
 def test_too_many_connections_are_refused_with_one_line(tmp_path: Path) -> None:
-    with Service(tmp_path / "s.db", before=hasty(receive=4.0, most=8)) as service:
+    with Service(tmp_path / "s.db", before=hasty(stall=4.0, most=8)) as service:
         silent = [stalled(service, b"") for _ in range(10)]
         time.sleep(1.5)
         for _ in range(3):

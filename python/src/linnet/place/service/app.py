@@ -15,6 +15,7 @@ import numpy as np
 from fastapi import FastAPI, Header, Path, Query, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
+from starlette.types import Receive, Scope, Send
 
 from linnet._native import __version__
 from linnet.place.service import replies, schema
@@ -48,9 +49,34 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="How many the page has a
 
 
 class Copied(Response):
-    """An SQLite file."""
+    """An SQLite file, which is kept in memory until its client has taken all but the last part."""
 
     media_type = "application/vnd.sqlite3"
+
+    def __init__(self, content: bytes, taken: Callable[[], None], status_code: int = 200) -> None:
+        """``taken`` is called when it is not kept any more."""
+        super().__init__(content, status_code)
+        self._taken = taken
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, each part when the one before is nearly sent."""
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            for at in range(0, len(self.body), PART):
+                part = bytes(self.body[at : at + PART])
+                await send({"type": "http.response.body", "body": part, "more_body": at + PART < len(self.body)})
+        finally:
+            self._taken()
+
+
+COPIED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "An SQLite file.",
+        "content": {Copied.media_type: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+PART = 1 << 18
+"""Bytes of a backup that are sent at once."""
 
 
 class Service:
@@ -64,6 +90,7 @@ class Service:
         self.telemetry = telemetry
         self.writer = Writer(operations.state, broken, telemetry.committed, telemetry.failed.inc)
         self.searches = Searches()
+        self._copying = False
         self.pods = None if api is None else Pods(api, operations, self.writer.change, telemetry.followed.set)
 
     async def read(self, work: Callable[[], Any]) -> Any:
@@ -84,6 +111,21 @@ class Service:
 
         answer = await _wait(self.writer.change(shown, key, digest))
         return Answered(answer.body, answer.status)
+
+    async def copy(self) -> Copied:
+        """A copy of the state, one at a time: its client decides how long it is in memory."""
+        if self._copying:
+            raise Refused(503, "busy", "a backup is being fetched; ask again later")
+
+        def taken() -> None:
+            self._copying = False
+
+        self._copying = True
+        try:
+            return Copied(await self.read(self.operations.state.copy), taken)
+        except BaseException:
+            taken()
+            raise
 
     def close(self) -> None:
         """Finish what waits and give the state back."""
@@ -146,10 +188,13 @@ def build(
         """Whether the process takes requests. It waits for no other request, so it is no reason to send none."""
         return {"status": "ok"}
 
-    @app.get("/v1/backup", tags=["operation"], response_class=Copied)
+    @app.get("/v1/backup", tags=["operation"], response_class=Response, responses=COPIED | problems(503))
     async def backup() -> Response:
-        """A copy of the state, with everything that was answered before. `linnet place serve --state` takes it."""
-        return Copied(await service.read(service.operations.state.copy))
+        """A copy of the state, with everything that was answered before. `linnet place serve --state` takes it.
+
+        One is fetched at a time.
+        """
+        return await service.copy()
 
     @app.get("/metrics", tags=["operation"], response_class=Response)
     async def metrics() -> Response:
