@@ -162,6 +162,16 @@ def test_pods_become_tenants_and_leave(tmp_path: Path, cluster: Cluster) -> None
         assert books(service) == {name: home for name, home in there.items() if name != "pod:b"}
 
 
+def test_ids_of_pods_are_those_of_the_cluster(tmp_path: Path, cluster: Cluster) -> None:
+    """A tenant of such an id would be taken away with the next list."""
+    with started(tmp_path / "state.db", cluster) as service:
+        status, body = service.client().ask("POST", "/v1/tenants", tenant("pod:mine"))
+        assert (status, body["code"]) == (409, "reserved_id")
+        assert service.client().ask("POST", "/v1/whatif", tenant("pod:mine"))[0] == 200
+    with Service(tmp_path / "state.db") as service:
+        assert service.client().ask("POST", "/v1/tenants", tenant("pod:mine"))[0] == 201
+
+
 def test_a_restart_learns_what_it_missed(tmp_path: Path, cluster: Cluster) -> None:
     with started(tmp_path / "state.db", cluster) as service:
         assert service.client().ask("POST", "/v1/tenants", tenant("by-hand", drive="node-2:nvme0n1"))[0] == 201

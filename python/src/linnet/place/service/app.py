@@ -27,6 +27,7 @@ from linnet.place.service.gates import LIVE, Bounded, Crowded, Hosts, Measured
 from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
 from linnet.place.service.pods import Pods
+from linnet.place.service.rows import POD
 from linnet.place.service.schema import NAME, profile_of
 from linnet.place.service.state_file import StateFull
 from linnet.place.service.telemetry import Telemetry
@@ -218,6 +219,9 @@ def _tenants(app: FastAPI, service: Service) -> None:
         """Place a tenant: 201, or 200 where it was placed before by the same request."""
         if body.profile is not None and body.profile_name is not None:
             raise Refused(409, "two_profiles", "give profile or profile_name, not both")
+        if service.pods is not None and body.id.startswith(POD):
+            said = f"tenant {body.id}: ids that begin with {POD} are those of the cluster's pods; give another id"
+            raise Refused(409, "reserved_id", said)
 
         def work(undo: list[Undo]) -> Answer:
             named = None if body.profile_name is None else do.profile(body.profile_name)
