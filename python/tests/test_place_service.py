@@ -279,6 +279,7 @@ def test_openapi_and_metrics(client: Client) -> None:
     assert 'linnet_place_request_seconds_bucket{le="30.0",method="POST",route="/v1/tenants"}' in text
     assert re.search(r'linnet_place_state_bytes\{file="state"\} [1-9]', text)
     assert 'linnet_place_state_bytes{file="log"}' in text and "linnet_place_commits_failed_total 0.0" in text
+    assert "pods_followed" not in text, "there is no cluster"
     odd = Client(client.connection.port).connection
     odd.request("PROPFIND", "/v1/tenants")
     assert odd.getresponse().status == 405

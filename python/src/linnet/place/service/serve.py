@@ -164,7 +164,7 @@ def serve(
     close = state.close
     try:
         do = prepare(state, model, chosen, drives)
-        service = Service(do, Telemetry(), broken=lambda: _give_up(path), api=api)
+        service = Service(do, Telemetry(pods=api is not None), broken=lambda: _give_up(path), api=api)
         close = service.close
         address = listener.getsockname()[0]
         shown = f"[{address}]" if family == socket.AF_INET6 else host or address

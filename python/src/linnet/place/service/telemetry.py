@@ -11,7 +11,8 @@ SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.
 class Telemetry:
     """Counters and gauges of one service."""
 
-    def __init__(self) -> None:
+    def __init__(self, pods: bool = False) -> None:
+        """With ``pods`` it has what is told of a cluster's pods."""
         self.registry = CollectorRegistry()
         self.requests = Counter(
             "linnet_place_requests",
@@ -52,7 +53,9 @@ class Telemetry:
         self.tenants = Gauge("linnet_place_tenants", "Tenants placed, staged ones included.", registry=self.registry)
         self.capacity = Gauge("linnet_place_capacity_bytes", "Capacity of all drives.", registry=self.registry)
         self.followed = Gauge(
-            "linnet_place_pods_followed", "1 while the books have the pods of the cluster.", registry=self.registry
+            "linnet_place_pods_followed",
+            "1 while the books have the pods of the cluster.",
+            registry=self.registry if pods else None,
         )
         self.used = Gauge("linnet_place_used_bytes", "Capacity that tenants have.", registry=self.registry)
 
