@@ -69,6 +69,19 @@ def test_a_pod_without_annotations_goes_anywhere(service: Service) -> None:
     assert ask(service, "prioritize", pod()) == [{"Host": node, "Score": 0} for node in NODES]
 
 
+@pytest.mark.parametrize("number", ["1e999", "NaN", "[-Infinity]"])
+def test_a_number_that_no_json_can_say_is_an_error_of_the_question(service: Service, number: str) -> None:
+    """A whole node is given back as it came."""
+    node = '{"metadata": {"name": "node-2"}, "status": {"x": %s}}'
+    for notes, status in ((pod(), 422), (pod(profile="oltp"), 422), (pod(profile="none-such"), 200)):
+        question = f'{{"Pod": {json.dumps(notes)}, "Nodes": {{"items": [{node % number}, {node % "1.5"}]}}}}'
+        client = service.client()
+        client.connection.request("POST", "/kubernetes/filter", question, {"Content-Type": "application/json"})
+        with client.connection.getresponse() as answer:
+            assert answer.status == status
+            assert status == 200 or "body.Nodes: a number" in json.loads(answer.read())["message"]
+
+
 def test_capacity_slos_and_classes_count(service: Service) -> None:
     assert ask(service, "filter", pod(io_class="oltp", capacity_bytes=str(95 * GB)))["NodeNames"] == []
     impossible = json.dumps([{"metric": "read_latency_p99_us", "bound": 1}])

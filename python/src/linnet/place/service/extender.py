@@ -26,8 +26,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from fastapi import APIRouter
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
+from linnet.place.service.errors import Answered
 from linnet.place.service.replies import Problem, Reply
 from linnet.place.service.rows import BYTES_MAX
 from linnet.place.service.schema import Slos
@@ -270,6 +272,15 @@ def _result(question: ExtenderArgs, good: list[str], refused: dict[str, str]) ->
     return found | {"Nodes": nodes | {"items": kept}}
 
 
+def _told(found: dict[str, Any]) -> Answered:
+    """The answer. What the question has of its nodes is given back: JSON may write a number that no JSON can say."""
+    try:
+        return Answered(found)
+    except ValueError as error:
+        where = {"type": "finite_number", "loc": ("body", "Nodes"), "msg": "a number is too large, or none"}
+        raise RequestValidationError([where]) from error
+
+
 def routes(read: Callable[[Callable[[Operations], Any]], Awaitable[Any]], pods: Pods | None) -> APIRouter:
     """The protocol's routes. With ``pods`` a pod is judged when those before it are in the books."""
     router = APIRouter(prefix="/kubernetes", tags=["kubernetes"])
@@ -278,7 +289,7 @@ def routes(read: Callable[[Callable[[Operations], Any]], Awaitable[Any]], pods: 
     async def filter_pods(question: ExtenderArgs) -> Any:
         """Which nodes may take the pod."""
         if pods is None or not declares(question.pod):
-            return await read(lambda operations: filter_nodes(operations, question))
+            return _told(await read(lambda operations: filter_nodes(operations, question)))
         uid = question.pod.metadata.uid
         try:
             await asyncio.to_thread(pods.turn, uid)
@@ -286,8 +297,9 @@ def routes(read: Callable[[Callable[[Operations], Any]], Awaitable[Any]], pods: 
             return _result(question, [], {}) | {"Error": f"linnet: {error}"}
         found: dict[str, Any] = {}
         try:
-            found = await read(lambda operations: filter_nodes(operations, question))
-            return found
+            verdict = await read(lambda operations: filter_nodes(operations, question))
+            told, found = _told(verdict), verdict
+            return told
         finally:
             pods.judged(uid, let_go=bool(found.get("NodeNames") or found.get("Nodes", {}).get("items")))
 
