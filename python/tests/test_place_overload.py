@@ -41,7 +41,10 @@ serve.socket.socket, app.PART = Small, 4096
 """
 """The kernel takes little of an answer whose client reads nothing."""
 HALF_HEAD = b"GET /healthz HTTP/1.1\r\nHo"
-HALF_BODY = b'POST /v1/tenants HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"id":'
+HALF_BODY = (
+    b"POST /v1/tenants HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b'Content-Length: 100\r\n\r\n{"id":'
+)
 
 
 def hasty(stall: float = 600.0, most: int = 1024, arrive: float = 600.0, finish: int = 600) -> str:

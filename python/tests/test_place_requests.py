@@ -76,6 +76,32 @@ def test_a_large_body_is_for_drives_and_nodes_alone(client: Client) -> None:
         assert asked(client, "POST", path, b" " * (2 << 20) + b"{}")[0] == 422
 
 
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "text/json", ""])
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/v1/tenants"), ("PUT", "/v1/drives"), ("POST", "/kubernetes/filter")]
+)
+def test_a_page_of_a_stranger_changes_nothing(client: Client, kind: str | None, method: str, path: str) -> None:
+    """Such kinds of bodies are sent without asking the service first."""
+    body = json.dumps(tenant("strange") if path == "/v1/tenants" else {}).encode()
+    for length in ({"Content-Length": str(len(body))}, {"Transfer-Encoding": "chunked"}):
+        found = Client(client.connection.port).connection
+        found.putrequest(method, path)
+        for name, value in (length | ({} if kind is None else {"Content-Type": kind})).items():
+            found.putheader(name, value)
+        found.endheaders(body, encode_chunked="Transfer-Encoding" in length)
+        with contextlib.closing(found), found.getresponse() as answer:
+            assert (answer.status, json.loads(answer.read())["code"]) == (415, "unsupported_media_type")
+    assert client.ask("OPTIONS", path)[0] == 405
+    assert client.ask("GET", "/v1/tenants/strange")[0] == 404
+
+
+def test_json_has_parameters_and_a_request_without_a_body_needs_no_kind(client: Client) -> None:
+    for kind in ("application/json; charset=utf-8", "Application/JSON"):
+        assert asked(client, "POST", "/v1/drives", b"{}", **{"Content-Type": kind})[0] == 422
+    assert asked(client, "POST", "/v1/drives", b"", **{"Content-Type": ""})[0] == 422
+    assert asked(client, "DELETE", "/v1/tenants/none", b"", **{"Content-Type": ""})[0] == 404
+
+
 def test_errors_have_one_form_and_are_counted(client: Client) -> None:
     status, body = client.ask("POST", "/v1/tenants", {"id": "a b", "capacity_bytes": -1, "drive": 3})
     assert status == 422 and set(body) == {"code", "message", "reasons", "detail"}

@@ -238,6 +238,9 @@ def test_no_page_loads_scripts_from_elsewhere(client: Client) -> None:
     assert client.ask("GET", "/openapi.json")[0] == 200
 
 
+JSON = {"content-type": "application/json"}
+
+
 def test_other_bad_requests(client: Client) -> None:
     two = {**tenant("a"), "profile_name": "oltp"}
     assert client.ask("POST", "/v1/tenants", two)[1]["code"] == "two_profiles"
@@ -247,7 +250,7 @@ def test_other_bad_requests(client: Client) -> None:
     assert client.ask("POST", "/v1/whatif", {"id": "a", "capacity_bytes": 1})[1]["code"] == "one_profile"
     assert client.ask("GET", "/v1/tenants/a%20b")[0] == 422
     large = Client(client.connection.port).connection
-    large.request("POST", "/v1/tenants", b"x", {"content-length": str(10**9)})
+    large.request("POST", "/v1/tenants", b"x", JSON | {"content-length": str(10**9)})
     assert large.getresponse().status == 413
     large.close()
 
@@ -256,7 +259,7 @@ def test_a_body_that_does_not_say_its_length_is_bounded(client: Client) -> None:
     large = Client(client.connection.port).connection
     pieces = (b" " * (1 << 20) for _ in range(32))
     with contextlib.suppress(OSError):  # the service may close the connection while we send
-        large.request("POST", "/v1/tenants", pieces, {"transfer-encoding": "chunked"}, encode_chunked=True)
+        large.request("POST", "/v1/tenants", pieces, JSON | {"transfer-encoding": "chunked"}, encode_chunked=True)
     answer = large.getresponse()
     assert answer.status == 413 and json.loads(answer.read())["code"] == "too_large"
     large.close()

@@ -83,7 +83,7 @@ def routes(app: FastAPI, service: Service) -> None:
     """Add the routes."""
     do = service.operations
 
-    @app.post("/v1/whatif", tags=["advice"], responses=problems(400, 404, 409, 413))
+    @app.post("/v1/whatif", tags=["advice"], responses=problems(400, 404, 409, 413, 415))
     async def whatif(body: schema.TenantIn) -> replies.WhatIfOut:
         """May this tenant go there, and who suffers? Changes nothing."""
         if (body.profile is None) == (body.profile_name is None):

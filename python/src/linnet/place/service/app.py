@@ -23,7 +23,7 @@ from linnet.place.service.advice import Searches
 from linnet.place.service.advice import routes as advice_routes
 from linnet.place.service.errors import Answered, answer_errors, problems
 from linnet.place.service.extender import routes as extender_routes
-from linnet.place.service.gates import LIVE, Bounded, Crowded, Hosts, Measured
+from linnet.place.service.gates import LIVE, Bounded, Crowded, Hosts, Json, Measured
 from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
 from linnet.place.service.pods import Pods
@@ -166,6 +166,7 @@ def build(
     )
     answer_errors(app)
     app.add_middleware(Bounded)
+    app.add_middleware(Json)
     app.add_middleware(Hosts, names=hosts)
     app.add_middleware(Crowded, crowded=crowded)
     app.add_middleware(Measured, telemetry=service.telemetry)
@@ -213,7 +214,7 @@ def _tenants(app: FastAPI, service: Service) -> None:
         "/v1/tenants",
         status_code=201,
         tags=tags,
-        responses=_also(200, replies.Admitted) | problems(400, 404, 409, 413, 500, 503),
+        responses=_also(200, replies.Admitted) | problems(400, 404, 409, 413, 415, 500, 503),
     )
     async def admit(request: Request, body: schema.TenantIn, key: Key = None) -> replies.Admitted:
         """Place a tenant: 201, or 200 where it was placed before by the same request."""
@@ -244,18 +245,18 @@ def _tenants(app: FastAPI, service: Service) -> None:
         """Take a tenant away."""
         return await service.change(request, key, lambda undo: do.remove(undo, tenant))  # type: ignore[return-value]
 
-    @app.post("/v1/tenants/{id}/move", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
+    @app.post("/v1/tenants/{id}/move", tags=tags, responses=problems(400, 404, 409, 413, 415, 500, 503))
     async def move(request: Request, tenant: Id, body: schema.MoveIn, key: Key = None) -> replies.Moved:
         """Move a tenant to a drive, if the model allows it there."""
         return await service.change(request, key, lambda undo: do.move(undo, tenant, body.drive))  # type: ignore[return-value]
 
-    @app.put("/v1/tenants/{id}/profile", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
+    @app.put("/v1/tenants/{id}/profile", tags=tags, responses=problems(400, 404, 409, 413, 415, 500, 503))
     async def reprofile(request: Request, tenant: Id, body: schema.ProfileIn, key: Key = None) -> replies.Moved:
         """Give a tenant a measured profile. A staged tenant leaves its staging drive if another takes it."""
         profile = profile_of(tenant, body.features)
         return await service.change(request, key, lambda undo: do.reprofile(undo, tenant, profile))  # type: ignore[return-value]
 
-    @app.post("/v1/tenants/{id}/observations", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
+    @app.post("/v1/tenants/{id}/observations", tags=tags, responses=problems(400, 404, 409, 413, 415, 500, 503))
     async def observe(request: Request, tenant: Id, body: schema.ObservationIn, key: Key = None) -> replies.Observed:
         """Tell what was measured of a tenant; the answer says whether it should be measured again or moved."""
         seen = None if body.features is None else profile_of(tenant, body.features)
@@ -276,7 +277,7 @@ def _tenants(app: FastAPI, service: Service) -> None:
 def _drives(app: FastAPI, service: Service) -> None:
     do, tags = service.operations, DRIVES
 
-    @app.post("/v1/drives", status_code=201, tags=tags, responses=problems(400, 409, 413, 500, 503))
+    @app.post("/v1/drives", status_code=201, tags=tags, responses=problems(400, 409, 413, 415, 500, 503))
     async def register(request: Request, body: schema.DrivesIn, key: Key = None) -> replies.Registered:
         """Register drives: all of them, or none. One that is known with the same figures counts as known."""
         specs = [one.spec() for one in body.drives]
@@ -292,13 +293,13 @@ def _drives(app: FastAPI, service: Service) -> None:
         """A drive, its tenants, and promises that the model sees broken."""
         return replies.DriveDetail(**await service.read(lambda: do.show_drive(drive)))
 
-    @app.put("/v1/drives", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
+    @app.put("/v1/drives", tags=tags, responses=problems(400, 404, 409, 413, 415, 500, 503))
     async def correct(request: Request, body: schema.DrivesIn, key: Key = None) -> replies.Corrected:
         """Give drives other figures: all of them, or none. Their tenants stay, whatever it breaks."""
         specs = [one.spec() for one in body.drives]
         return await service.change(request, key, lambda undo: do.correct(undo, specs))  # type: ignore[return-value]
 
-    @app.put("/v1/drives/{id}", tags=tags, responses=problems(400, 404, 409, 413, 500, 503))
+    @app.put("/v1/drives/{id}", tags=tags, responses=problems(400, 404, 409, 413, 415, 500, 503))
     async def correct_one(request: Request, drive: Id, body: schema.FiguresIn, key: Key = None) -> replies.DriveDetail:
         """Give a drive other figures. Its tenants stay: the answer has the promises that the model then sees broken."""
         spec = body.spec_of(drive)
@@ -329,7 +330,7 @@ def _profiles(app: FastAPI, service: Service) -> None:
         """Forget a profile by whose name no tenant was placed. A shipped one is there again after the next start."""
         return await service.change(request, key, lambda undo: do.remove_profile(undo, name))  # type: ignore[return-value]
 
-    @app.put("/v1/profiles/{id}", tags=["profiles"], responses=problems(400, 409, 413, 500, 503))
+    @app.put("/v1/profiles/{id}", tags=["profiles"], responses=problems(400, 409, 413, 415, 500, 503))
     async def name_profile(request: Request, name: Id, body: schema.ProfileIn, key: Key = None) -> replies.Named:
         """Store a profile under a name."""
         profile: Profile = profile_of(name, body.features)

@@ -28,6 +28,7 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
         404: "There is none of this name.",
         409: "The request conflicts with the state, or no drive can take the tenant.",
         413: "The body is too large.",
+        415: "The body is not said to be JSON.",
         500: "The service failed, or a kept answer is damaged; nothing was changed.",
         503: "The state cannot be written, or too much is asked at once; nothing was changed.",
     }

@@ -50,6 +50,7 @@ ASKED = "the pod"
 BAD_BODY: dict[int | str, dict[str, Any]] = {
     400: {"model": Problem, "description": "The body is not UTF-8 text."},
     413: {"model": Problem, "description": "The body is too large."},
+    415: {"model": Problem, "description": "The body is not said to be JSON."},
 }
 SLOS: TypeAdapter[Any] = TypeAdapter(Slos)
 

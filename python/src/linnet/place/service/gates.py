@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What every request passes before its route: there is room for it, its host is checked, its size is bounded, and it is
-counted."""
+"""What every request passes before its route: there is room for it, its host is checked, its body is JSON and not
+too large, and it is counted."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
 """Methods that are counted by their names."""
 LIVE = "/livez"
 """Path at which the service says whether the process takes requests."""
+WITH_BODY = ("POST", "PUT")
+"""Methods whose body is read."""
+JSON = b"application/json"
 PORT = re.compile(r":\d*$")
 SHOWN_MAX = 80
 """Letters of a host's name that are repeated."""
@@ -52,6 +55,30 @@ class Bounded:
             return message
 
         await self._app(scope, counted, send)
+
+
+class Json:
+    """Refuses a body that is not said to be JSON.
+
+    A page of a stranger may send another kind, or none, to any address; before it sends this one, its browser asks the
+    service, which allows it to nobody. Not every version of the framework refuses a body of no kind.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] == "http" and scope["method"] in WITH_BODY:
+            heads = dict(scope["headers"])
+            kind = heads.get(b"content-type", b"").split(b";")[0].strip().lower()
+            empty = b"transfer-encoding" not in heads and heads.get(b"content-length", b"0") == b"0"
+            if kind != JSON and not empty:
+                said = "send the body with the header `Content-Type: application/json`"
+                answer = Answered({"code": "unsupported_media_type", "message": said, "reasons": []}, 415)
+                await answer(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class Hosts:
