@@ -93,7 +93,7 @@ class Client:
                     return
             except OSError:
                 self.connection.close()
-                time.sleep(0.05)
+            time.sleep(0.05)
         raise AssertionError("the service does not answer")
 
 

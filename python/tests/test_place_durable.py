@@ -314,10 +314,33 @@ def test_a_state_that_is_moved_while_it_is_open_is_said(tmp_path: Path, how: str
         assert client.ask("GET", "/livez")[0] == 200
         assert "linnet_place_commits_failed_total 1.0" in client.ask("GET", "/metrics")[1]
         other.rename(state)
+        client.wait()
         assert client.ask("POST", "/v1/tenants", tenant("a"))[0] == 201
         client.connection.close()
         assert service.stop() == 0
     assert _tenants_of(tmp_path / "copy.db", state.read_bytes()) == ["a"]
+
+
+def test_a_state_that_cannot_be_written_is_no_health_until_it_can_be(tmp_path: Path) -> None:
+    """Then by itself: where nobody sends changes to a service that is not well, none of them shows that it is."""
+    with Service(tmp_path / "s.db") as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(1))
+        client.ask("POST", "/v1/tenants", tenant("a"))
+        assert client.ask("GET", "/healthz")[0] == 200
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        for _ in range(2):
+            for path, body in (("/v1/tenants", tenant("b")), ("/healthz", None)):
+                status, said = client.ask("GET" if body is None else "POST", path, body)
+                assert (status, said["code"]) == (503, "state_not_written")
+            assert client.ask("POST", "/v1/tenants", tenant("a"))[0] == 200, "nothing is written for it"
+            assert client.ask("GET", "/healthz")[0] == 503
+            time.sleep(2)
+        assert client.ask("GET", "/livez")[0] == 200
+        resource.prlimit(service.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        client.wait()
+        assert client.ask("POST", "/v1/tenants", tenant("b"))[0] == 201
+        assert client.ask("GET", "/healthz")[0] == 200
 
 
 def test_the_file_alone_has_what_was_answered_a_moment_ago(tmp_path: Path) -> None:

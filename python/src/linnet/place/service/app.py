@@ -29,7 +29,6 @@ from linnet.place.service.operations import Operations
 from linnet.place.service.pods import Pods
 from linnet.place.service.rows import POD
 from linnet.place.service.schema import NAME, profile_of
-from linnet.place.service.state_file import StateFull
 from linnet.place.service.telemetry import Telemetry
 from linnet.place.service.writer import Answer, Refused, Undo, Writer, not_written
 from linnet.place.words import Profile
@@ -178,11 +177,9 @@ def build(
 
     @app.get("/healthz", tags=["operation"], responses=problems(503))
     async def healthz() -> dict[str, str]:
-        """Whether the writer answers, and its file is where it was."""
-        try:
-            await service.read(service.operations.state.where_it_was)
-        except StateFull as error:
-            raise not_written(error) from error
+        """Whether changes are carried out: the writer answers, its file is where it was, and can be written."""
+        if (error := await service.read(service.writer.unwritten)) is not None:
+            raise not_written(error)
         return {"status": "ok"}
 
     @app.get(LIVE, tags=["operation"])

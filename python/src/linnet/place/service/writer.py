@@ -5,7 +5,8 @@ Requests that wait are taken in groups, and a group shares a commit, so that the
 them. A request is answered after the commit. If the commit fails, the group is undone in memory too and each of its
 requests is told so; the state in memory and on disk are the same at any time at which somebody can look.
 
-Between groups the state's log is taken into its file, so that the file alone is never much older than the state.
+Between groups the state's log is taken into its file, so that the file alone is never much older than the state. After
+a commit that failed, something is written each second until that succeeds: nobody may ask for a change meanwhile.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from linnet.place.service.state_file import StateFull, StateMoved
 GROUP_MAX = 64
 """Requests that share a commit."""
 CHECKPOINT_S = 1.0
-"""Seconds after a commit until it is taken from the log into the file, or until that is tried again."""
+"""Seconds after a commit until it is taken from the log into the file, or until that is tried again; so long too after
+one that failed until it is tried whether the state can be written."""
 
 
 class Refused(Exception):
@@ -88,6 +90,7 @@ class Writer:
         self._committed = committed
         # A log may be there from a process that was killed.
         self._checkpoint_at: float | None = time.monotonic() + CHECKPOINT_S
+        self._unwritten: StateFull | None = None
         self._thread = threading.Thread(target=self._run, name="linnet-place-writer", daemon=True)
         self._thread.start()
 
@@ -106,6 +109,17 @@ class Writer:
         job = _Job(work, True, key, digest)
         self._jobs.put(job)
         return job.done
+
+    def unwritten(self) -> StateFull | None:
+        """Why the state cannot be written: its file is gone, or a commit failed and nothing was written since.
+
+        For work that is read.
+        """
+        try:
+            self._state.where_it_was()
+        except StateMoved as error:
+            return error
+        return self._unwritten
 
     def stop(self) -> None:
         """Carry out what waits, then end."""
@@ -129,11 +143,27 @@ class Writer:
             if group:
                 self._carry_out(group)
             if self._spare_s() == 0.0:
-                self._checkpoint_at = None if self._state.checkpoint() else time.monotonic() + CHECKPOINT_S
+                written = self._try_again()
+                self._checkpoint_at = None if self._state.checkpoint() and written else time.monotonic() + CHECKPOINT_S
+
+    def _try_again(self) -> bool:
+        """Whether the state can be written, as far as is known. After a commit that failed, try."""
+        if self._unwritten is not None:
+            try:
+                with self._state.transaction():
+                    self._state.write_again()
+                self._unwritten = None
+            except StateFull as error:
+                self._unwritten = error
+        return self._unwritten is None
 
     def _spare_s(self) -> float | None:
-        """Seconds until a checkpoint is due; None where nothing was committed since the last one."""
+        """Seconds until a checkpoint is due; None where no commit was tried since the last one."""
         return None if self._checkpoint_at is None else max(0.0, self._checkpoint_at - time.monotonic())
+
+    def _spare_soon(self) -> None:
+        if self._checkpoint_at is None:
+            self._checkpoint_at = time.monotonic() + CHECKPOINT_S
 
     def _carry_out(self, group: list[_Job]) -> None:
         changes = [job for job in group if job.changes]
@@ -162,14 +192,16 @@ class Writer:
                     answers.append(self._one(job, undo))
         except StateFull as error:
             self._take_back(undo)
+            self._unwritten = error
+            self._spare_soon()
             self._failed()
             for job in group:
                 job.done.set_exception(not_written(error))
             return
         # Without a row SQLite writes nothing, and waits for no disk.
         if self._state.rows_written() > rows:
-            if self._checkpoint_at is None:
-                self._checkpoint_at = time.monotonic() + CHECKPOINT_S
+            self._unwritten = None
+            self._spare_soon()
             self._committed(len(group), time.monotonic() - began)
         for job, answer in zip(group, answers, strict=True):
             if isinstance(answer, Exception):
