@@ -274,9 +274,9 @@ def test_what_is_remembered_of_refusals_changes_no_advice(seed: int, monkeypatch
             allocator.restore([(one, f"d{chance.choice(home)}")])
         place_row, asked = allocator.place_row, []
 
-        def counted(row: int, only: int | None, but: int, explained: bool):
+        def counted(row: int, only: int | None, but: int, **how):
             asked.append(only)
-            return place_row(row, only, but, explained)
+            return place_row(row, only, but, **how)
 
         monkeypatch.setattr(allocator, "place_row", counted)
         return allocator, asked

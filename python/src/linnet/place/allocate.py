@@ -152,10 +152,18 @@ class Allocator:
             loads = self._shares(kind, self.cluster.features[mine])
             np.add.at(self._load, self.cluster.drive_of[mine], loads)
 
-    def place_row(self, row: int, only: int | None = None, but: int = NONE, explained: bool = True) -> Decision:
+    def place_row(
+        self,
+        row: int,
+        only: int | None = None,
+        but: int = NONE,
+        explained: bool = True,
+        policy: Policy | None = None,
+    ) -> Decision:
         """Find a drive for a tenant that has a row: on ``only`` if given, anywhere else than ``but``.
 
-        A refusal has reasons if it is to be ``explained``, which asks the model again.
+        A refusal has reasons if it is to be ``explained``, which asks the model again. ``policy`` may be another than
+        that of the settings.
         """
         tenant = self.cluster.tenant(row)
         loads = self.loads_of(row)
@@ -167,7 +175,7 @@ class Allocator:
         if tenant.profile is None:
             return self._stage(row, may)
         asked = 0
-        for chunk in self._candidates(row, loads, may):
+        for chunk in self._candidates(loads, may, policy or self.settings.policy):
             fits, others = self.checker.fits(row, chunk)
             asked += len(chunk)
             refused = chunk[~others]
@@ -266,12 +274,12 @@ class Allocator:
             may &= self._load + loads[cluster.kind] <= most
         return np.asarray(may)
 
-    def _candidates(self, row: int, loads: Floats, may: NDArray[np.bool_]) -> Iterator[NDArray[np.intp]]:
-        """Drives to ask about, one of each group, in batches in the order of the policy; empty ones last."""
+    def _candidates(self, loads: Floats, may: NDArray[np.bool_], policy: Policy) -> Iterator[NDArray[np.intp]]:
+        """Drives to ask about, one of each group, in batches in the order of a policy; empty ones last."""
         cluster, settings = self.cluster, self.settings
         empty = cluster.count == 0
         drives = np.flatnonzero(may & ~empty)
-        if settings.policy == "best-fit":
+        if policy == "best-fit":
             after = self._load[drives] + loads[cluster.kind[drives]]
             drives = drives[np.argsort(-after, kind="stable")]
         if not settings.exact:

@@ -3,6 +3,9 @@
 
 Nothing is changed. If the moves are made in their order, the model allows each of them at its turn.
 
+No tenant moves twice, as each move copies what it stores: a drive that got a tenant is not emptied. Drives are emptied
+onto the fullest that may take their tenants, which would be the last to be emptied, so that this keeps few of them.
+
 Promises that cannot be mended cost most, since every drive is asked about them. So it is remembered whom no drive took:
 an equal tenant is then asked about only on drives that have lost a tenant since, as no drive gets better by getting
 fuller.
@@ -15,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from linnet.place.allocate import Allocator
+from linnet.place.allocate import Allocator, Policy
 
 EMPTIED_MAX = 200
 """So many of the least loaded drives are tried, at most."""
@@ -94,6 +97,8 @@ class _Search:
         self._allocator, self._moves_max, self._late = allocator, moves_max, late
         self.moves: list[Move] = []
         self.was_late = False
+        self._got: set[int] = set()
+        """Drives that got a tenant."""
         self._left: list[int] = []
         """Drives that lost a tenant, in the order of the moves."""
         self._refused: dict[tuple[int, int, bool], tuple[int, int]] = {}
@@ -135,8 +140,8 @@ class _Search:
         """Move all tenants off a drive onto others that have tenants, or none of them."""
         allocator, cluster = self._allocator, self._allocator.cluster
         rows = [int(row) for row in cluster.tenants_on(drive)]
-        first = len(self.moves)
-        if not rows or len(rows) > self._moves_max - first:
+        first, got = len(self.moves), set(self._got)
+        if not rows or len(rows) > self._moves_max - first or drive in got:
             return
         went: list[int] = []
         for row in sorted(rows, key=lambda one: (-cluster.tenant(one).capacity_bytes, one)):
@@ -145,19 +150,22 @@ class _Search:
                     allocator.take(placed)
                     allocator.put(placed, drive)
                 del self.moves[first:]
+                self._got = got
                 return
             went.append(row)
 
     def _move(self, row: int, drive: int, reason: str, opened: bool = True) -> bool:
-        """Move a tenant to the drive that placement chooses. With ``opened`` false, that drive must have tenants."""
+        """Move a tenant to the drive that placement chooses. With ``opened`` false, to the fullest that has tenants."""
         allocator, cluster = self._allocator, self._allocator.cluster
         tenant = cluster.tenant(row)
         key = (int(cluster.signature[row]), tenant.capacity_bytes, opened)
         allocator.take(row)
         for only in self._worth_asking(key, drive):
-            name = allocator.place_row(row, only, drive, explained=False).drive
+            policy: Policy | None = None if opened else "best-fit"
+            name = allocator.place_row(row, only, drive, explained=False, policy=policy).drive
             if name is not None and (opened or cluster.count[cluster.drive_of[row]] > 1):
                 self._left.append(drive)
+                self._got.add(int(cluster.drive_of[row]))
                 self.moves.append(Move(tenant.id, cluster.specs[drive].drive.name, name, tenant.capacity_bytes, reason))
                 return True
             if name is not None:
