@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Rebalancing of clusters with many drives: each tenant moves once."""
+"""Rebalancing of clusters with many drives: each tenant moves once, and measured ones leave staging drives."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from linnet.place.rebalance import Advice, rebalance
 from linnet.place.sheet import SheetModel
 from linnet.place.slo import Slo, Tenant
 from linnet.place.words import Profile
-from place_made import GB, drive
+from place_made import GB, Line, drive, tenant
 
 
 def light(drives: int, each: int, policy: Policy) -> Allocator:
@@ -53,3 +53,18 @@ def test_no_tenant_moves_twice(policy: Policy) -> None:
     assert not {move.source for move in advice.moves} & {move.target for move in advice.moves}
     carry_out(allocator, advice)
     assert broken_everywhere(allocator) == 0
+
+
+def test_a_measured_tenant_leaves_its_staging_drive_when_there_is_room() -> None:
+    allocator = Allocator(Cluster(), Line(), Settings())
+    allocator.add_drives([DriveSpec(drive("d0"), 100 * GB), DriveSpec(drive("s0"), 100 * GB, staging=True)])
+    there = (tenant("a", 1000, 105.0), "d0"), (Tenant("unmeasured", GB), "s0")
+    allocator.restore([*there, (tenant("b", 2000, 110.0), "s0"), (tenant("loud", 30_000), "s0")])
+    advice = rebalance(allocator)
+    assert [(one.tenant, one.source, one.target) for one in advice.moves] == [("b", "s0", "d0")], "loud would harm a"
+    assert advice.moves[0].reason == "was measured on s0, and has room elsewhere"
+    carry_out(allocator, advice)
+    assert broken_everywhere(allocator) == 0
+    assert rebalance(allocator).moves == []
+    allocator.add_drives([DriveSpec(drive("d1"), 100 * GB)])
+    assert [(one.tenant, one.target) for one in rebalance(allocator).moves] == [("loud", "d1")]

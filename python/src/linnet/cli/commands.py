@@ -230,7 +230,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "rebalance": (
             "linnet.cli.place_service:rebalance_command",
-            "Advise which tenants should move, to mend broken promises and to empty drives. Moves nothing.",
+            "Advise moves that mend broken promises, leave staging drives, or empty drives. Moves nothing.",
         ),
         "demo": (
             "linnet.cli.place_service:demo_command",

@@ -301,7 +301,7 @@ def rebalance_command(
     moves_max: Annotated[int, typer.Option(help="Moves at most.", min=0)] = 20,
     json: AsJson = False,
 ) -> None:
-    """Advise which tenants should move, to mend broken promises and to empty drives. Moves nothing.
+    """Advise moves that mend broken promises, leave staging drives, or empty drives. Moves nothing.
 
     Example: [bold]linnet place rebalance --state cluster.db --moves-max 5[/]
     """

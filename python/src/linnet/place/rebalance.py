@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Advice on moves: first moves that mend broken promises, then moves that empty a drive.
+"""Advice on moves: those that mend broken promises, then those off staging drives, then those that empty a drive.
 
 Nothing is changed. If the moves are made in their order, the model allows each of them at its turn.
 
@@ -63,7 +63,7 @@ def rebalance(
     progress: Callable[[int, int], None] = lambda done, total: None,
     late: Callable[[], bool] = lambda: False,
 ) -> Advice:
-    """Advise at most ``moves_max`` moves. Staging drives are left alone.
+    """Advise at most ``moves_max`` moves. A tenant that is to be measured stays on its staging drive.
 
     When ``late`` says so, the moves that were found by then are the answer. It is asked before each search for a drive;
     the promises that are broken are counted in any case.
@@ -80,6 +80,8 @@ def rebalance(
                 break
             search.mend(drive)
             after += search.count(drive) - broken[drive]
+        for drive in np.flatnonzero((cluster.count > 0) & cluster.staging).tolist():
+            search.settle(drive)
         lightest = used[np.argsort([allocator.load(int(drive)) for drive in used], kind="stable")][:EMPTIED_MAX]
         for done, drive in enumerate(lightest):
             progress(done, len(lightest))
@@ -135,6 +137,15 @@ class _Search:
                     break
             else:
                 break
+
+    def settle(self, drive: int) -> None:
+        """Move tenants off a staging drive that have been measured, and had no room elsewhere then."""
+        cluster = self._allocator.cluster
+        measured = [int(row) for row in cluster.tenants_on(drive) if cluster.tenant(int(row)).profile is not None]
+        for row in sorted(measured):
+            if not self.goes_on():
+                break
+            self._move(row, drive, f"was measured on {cluster.specs[drive].drive.name}, and has room elsewhere")
 
     def empty(self, drive: int) -> None:
         """Move all tenants off a drive onto others that have tenants, or none of them."""
