@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from linnet.place.service.state import State
 from linnet.place.service.state_file import StateError, StateFull
 from linnet.place.service.writer import Answer, Refused, Undo, Writer
 from linnet.place.sheet import SheetModel
-from linnet.place.slo import Slo, Tenant
+from linnet.place.slo import Asked, Slo, Tenant
 from linnet.place.words import Drive, Prediction, Profile
 from place_made import GB, SHEET, Line, drive, profile, tenant
 
@@ -41,7 +42,8 @@ def _made(path: Path) -> Path:
     state = State(path)
     with state.transaction():
         state.add_drive(DriveSpec(Drive("d0", "made", SHEET), 10 * GB))
-        state.add_tenant(Tenant("a", GB, profile("p", 100.0), (Slo("read_latency_mean_us", bound=900.0),)), "d0")
+        promises = (Slo("read_latency_mean_us", bound=900.0),)
+        state.add_tenant(Tenant("a", GB, profile("p", 100.0), promises, Asked("p")), "d0")
         state.put_profile(profile("p", 100.0))
         state.keep_settings({"load_max": 0.5})
         state.answer("k", "digest", 201, {})
@@ -273,6 +275,8 @@ def test_only_what_fills_a_state_makes_its_file(linnet, tmp_path: Path) -> None:
         ("UPDATE tenants SET slos = '[3]'", "table tenants, row a: slos"),
         ("UPDATE tenants SET slos = '[[3, 4, 5, 6]]'", "table tenants, row a: "),
         ("""UPDATE tenants SET slos = '[["read_latency_mean_us", "x", null, 50]]'""", "table tenants, row a: "),
+        ("UPDATE asked SET profile_name = x'00'", "table asked, row a: profile_name is b"),
+        ("UPDATE asked SET features = x'00'", "table asked, row a: features is b"),
         ("UPDATE drives SET position = 'first'", "table drives, row d0: position is 'first'"),
         ("UPDATE tenants SET position = 9223372036854775807", "table tenants, row a: position is 9"),
         ("UPDATE requests SET position = x'00'", "table requests, row k: position is b"),
@@ -324,6 +328,39 @@ def test_a_state_without_settings_is_opened(tmp_path: Path) -> None:
         assert state.settings() == {"policy": "best-fit", "tenants_max": 3}
         with pytest.raises(ValueError, match="value is 3, a int"), state.transaction():
             state.keep_settings({"load_max": 3})
+
+
+def test_what_older_states_do_not_say_is_told_by_the_profile(tmp_path: Path) -> None:
+    """A tenant's own profile and a measured one have its name; others have the name by which it asked."""
+    path = _made(tmp_path / "s.db")
+    _change(path, "DROP TABLE asked")
+    one = profile("p", 100.0)
+    with contextlib.closing(State(path, create=False)) as state:
+        do = Operations(state, SheetModel(), Settings())
+        there = do.cluster.tenant(do.cluster.row_of("a"))
+        assert there.asked is None
+        for changed, status in (
+            (replace(there, asked=Asked("p")), 200),
+            (replace(there, profile=profile("p", 200.0), asked=Asked("p")), 200),
+            (replace(there, profile=profile("q", 200.0), asked=Asked("q")), 409),
+            (replace(there, profile=None, asked=Asked()), 200),
+        ):
+            with contextlib.suppress(Refused), state.transaction():
+                assert do.admit([], changed).status == status == 200
+                continue
+            assert status == 409
+        with pytest.raises(Refused, match="1 tenants were placed by it"):
+            do.remove_profile([], "p")
+        with state.transaction():
+            do.admit([], Tenant("b", GB, one, (), Asked("p")), "d0")
+            do.admit([], Tenant("p", GB, one, (), Asked.by(one, named=False)), "d0")
+        assert [tenant.asked for tenant, _, _ in state.tenants()] == [None, Asked("p"), Asked.by(one, named=False)]
+    # As earlier versions, which do not know the table, take a tenant away.
+    _change(path, "PRAGMA foreign_keys = ON", "DELETE FROM tenants WHERE id = 'b'")
+    with contextlib.closing(State(path, create=False)) as state:
+        assert [tenant.id for tenant, _, _ in state.tenants()] == ["a", "p"]
+        with state.transaction():
+            state.add_tenant(Tenant("b", GB, one, (), Asked("p")), "d0")
 
 
 def test_the_oldest_answers_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from linnet.place.catalogue import profiles as shipped
 from linnet.place.confidence import VALUE_PERCENT
 from linnet.place.profile_file import read_profile
 from linnet.place.sheet import SheetModel
-from linnet.place.slo import Slo, Tenant
+from linnet.place.slo import Asked, Slo, Tenant
 from linnet.place.whatif import WhatIf
 from linnet.place.words import Interference, Profile
 
@@ -387,21 +387,22 @@ def _tenant(
                 raise typer.BadParameter(f"{one.text()}: {value:g} is more than {most:g}", param_hint="--slo")
 
     def make(do: Operations) -> Tenant:
-        found = None if profile is None else _profile(do, profile)
+        found, named = (None, False) if profile is None else _profile(do, profile)
         if found is not None:
             _check(name, capacity_bytes, drive, found)
-        return Tenant(name, capacity_bytes, found, slos)
+        return Tenant(name, capacity_bytes, found, slos, Asked.by(found, named))
 
     return make
 
 
-def _profile(do: Operations, name: str) -> Profile:
+def _profile(do: Operations, name: str) -> tuple[Profile, bool]:
+    """A profile, and whether it is one that has a name."""
     known = {one.name: one for one in shipped()} | do.profiles
     if name in known:
-        return known[name]
+        return known[name], True
     path = Path(name)
     if path.suffix == ".json" or path.exists():
-        return read_profile(path)
+        return read_profile(path), False
     said = f"no profile {name!r}; known are: {', '.join(sorted(known))}; or give a .json file"
     raise typer.BadParameter(said, param_hint="--profile")
 

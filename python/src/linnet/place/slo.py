@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -90,6 +92,23 @@ class Slo:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """The profile that a tenant asked for room with: a stored one by its name, its own features, or none."""
+
+    profile_name: str | None = None
+    features: str | None = None
+    """A digest of its own features."""
+
+    @classmethod
+    def by(cls, profile: Profile | None, named: bool) -> Asked:
+        """With this profile, which is a stored one if ``named``."""
+        if profile is None or named:
+            return cls(None if profile is None else profile.name)
+        values = sorted((name, float(value)) for name, value in profile.features.items() if value)
+        return cls(features=hashlib.blake2b(json.dumps(values).encode(), digest_size=16).hexdigest())
+
+
+@dataclass(frozen=True)
 class Tenant:
     """Who asks for room. Without a profile its workload is unknown, and it goes to a staging drive."""
 
@@ -97,6 +116,8 @@ class Tenant:
     capacity_bytes: int
     profile: Profile | None = None
     slos: tuple[Slo, ...] = ()
+    asked: Asked | None = None
+    """With which profile it asked, as that may be another by now. None where that is not known."""
 
     def __post_init__(self) -> None:
         if not self.id:

@@ -33,7 +33,7 @@ from linnet.place.service.errors import Answered
 from linnet.place.service.replies import Problem, Reply
 from linnet.place.service.rows import BYTES_MAX
 from linnet.place.service.schema import Slos
-from linnet.place.slo import Tenant, unusable
+from linnet.place.slo import Asked, Tenant, unusable
 
 if TYPE_CHECKING:
     from linnet.place.service.operations import Operations
@@ -186,7 +186,8 @@ def wanted(pod: Pod, operations: Operations, tenant_id: str) -> Tenant | None:
         raise Unreadable(f"annotation {PREFIX}slos: {where}: {first['msg']}") from error
     if said := operations.allocator.checker.unpromisable(slos):
         raise Unreadable(f"annotation {PREFIX}slos: {said}")
-    tenant = Tenant(tenant_id, int(capacity), None if name == "unknown" else operations.profiles[name], slos)
+    profile = None if name == "unknown" else operations.profiles[name]
+    tenant = Tenant(tenant_id, int(capacity), profile, slos, Asked.by(profile, named=True))
     if said := unusable(tenant):
         raise Unreadable(f"annotation {PREFIX}profile: {said}")
     return tenant

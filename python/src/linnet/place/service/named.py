@@ -12,6 +12,28 @@ from linnet.place.slo import Tenant
 from linnet.place.words import Profile
 
 
+def profile_name(tenant: Tenant) -> str | None:
+    """The stored profile that a tenant asked with, by its name."""
+    if tenant.asked is not None:
+        return tenant.asked.profile_name
+    # Older states do not say. A measured profile, or one of the tenant's own, has the name of its tenant.
+    return tenant.profile.name if tenant.profile is not None and tenant.profile.name != tenant.id else None
+
+
+def asked_so(there: Tenant, tenant: Tenant) -> bool:
+    """Whether a tenant that is placed may have come by the request that this one is of.
+
+    Its profile may be another by now: a measured one, or that of its name as it was then.
+    """
+    if (there.capacity_bytes, there.slos) != (tenant.capacity_bytes, tenant.slos):
+        return False
+    if there.asked is not None:
+        return there.asked == tenant.asked
+    if tenant.profile is None or tenant.profile == there.profile:
+        return True
+    return tenant.asked is not None and tenant.asked.profile_name == profile_name(there) is not None
+
+
 class Named:
     """Profiles by their names, in memory and in the state."""
 
@@ -39,8 +61,7 @@ class Named:
     def remove(self, undo: list[Undo], name: str, tenants: Iterable[Tenant | None]) -> Answer:
         """Forget a profile, unless a tenant was placed by its name: the same request would find none."""
         before = self.get(name)
-        # A measured profile has the name of its tenant.
-        users = [one.id for one in tenants if one and one.profile and one.profile.name == name != one.id]
+        users = [one.id for one in tenants if one and profile_name(one) == name]
         if users:
             said = f"profile {name}: {len(users)} tenants were placed by it, {min(users)} is one of them"
             raise Refused(409, "profile_in_use", said)

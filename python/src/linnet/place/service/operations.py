@@ -9,6 +9,7 @@ All of it runs on the writer's thread.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from linnet.place.cluster import NONE, Cluster, DriveSpec
 from linnet.place.drift import WINDOWS, Advice, advise, broken, drift
 from linnet.place.rebalance import rebalance
 from linnet.place.service.forms import advised, asked
-from linnet.place.service.named import Named
+from linnet.place.service.named import Named, asked_so
 from linnet.place.service.state import State
 from linnet.place.service.writer import Answer, Refused, Undo
 from linnet.place.slo import Tenant, unusable
@@ -143,7 +144,7 @@ class Operations:
         """Place a tenant. The same tenant again is told where it is."""
         if self.cluster.has_tenant(tenant.id):
             found = self._where(self.cluster.row_of(tenant.id))
-            if not self._asked_so(tenant):
+            if not asked_so(self.cluster.tenant(self.cluster.row_of(tenant.id)), tenant):
                 said = f"tenant {tenant.id}: there is one of this id that asked for something else"
                 raise Refused(409, "tenant_exists", said)
             if drive not in (None, found["drive"]):
@@ -208,7 +209,7 @@ class Operations:
         """
         row = self._tenant(tenant_id)
         old, source, windows = self.cluster.tenant(row), int(self.cluster.drive_of[row]), self.windows.get(tenant_id)
-        new = Tenant(old.id, old.capacity_bytes, profile, old.slos)
+        new = replace(old, profile=profile)
         self._check_profile(new)
         undo.append(lambda: self._swap_back(old, source, windows))
         self._forget(tenant_id)
@@ -325,18 +326,6 @@ class Operations:
         self._check_profile(tenant)
         if said := self.allocator.checker.unpromisable(tenant.slos):
             raise Refused(409, "not_predicted", f"tenant {tenant.id}: {said}")
-
-    def _asked_so(self, tenant: Tenant) -> bool:
-        """Whether a tenant that is placed may have come by this request.
-
-        Its profile may be another by now: a measured one where it came without, or that of its name as it was then.
-        """
-        there = self.cluster.tenant(self.cluster.row_of(tenant.id))
-        if (there.capacity_bytes, there.slos) != (tenant.capacity_bytes, tenant.slos):
-            return False
-        if tenant.profile is None or tenant.profile == there.profile:
-            return True
-        return there.profile is not None and tenant.profile.name == there.profile.name != tenant.id
 
     def _unregistered(self, specs: list[DriveSpec]) -> None:
         for spec in specs:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from linnet.place.allocate import Settings
 from linnet.place.cluster import DriveSpec
-from linnet.place.slo import Slo, Tenant
+from linnet.place.slo import Asked, Slo, Tenant
 from linnet.place.words import Drive, Profile
 
 BYTES_MAX = 10**18
@@ -47,6 +47,12 @@ def tenant_of(id: object, capacity_bytes: object, profile: object, slos: object)
         found = _profile("profile", _as("profile.name", parts["name"], str), parts["features"])
     promised = [_as("slos", one, list) for one in _json("slos", slos, list)]
     return Tenant(_as("id", id, str), _bytes(capacity_bytes), found, tuple(Slo(*one) for one in promised))
+
+
+def asked_of(profile_name: object, features: object) -> Asked:
+    """What a tenant asked with as it is stored."""
+    name = None if profile_name is None else _as("profile_name", profile_name, str)
+    return Asked(name, None if features is None else _as("features", features, str))
 
 
 def windows_of(windows: object) -> list[bool]:

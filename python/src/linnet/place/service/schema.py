@@ -20,7 +20,7 @@ from pydantic import (
 from linnet.place.cluster import DriveSpec
 from linnet.place.service.rows import BYTES_MAX
 from linnet.place.sheet import SHEET
-from linnet.place.slo import SLOS_MAX, Slo, Tenant, contradiction, idle
+from linnet.place.slo import SLOS_MAX, Asked, Slo, Tenant, contradiction, idle
 from linnet.place.words import FEATURES, METRICS, Drive, Profile
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
@@ -247,7 +247,8 @@ class TenantIn(Strict):
     def tenant(self, named: Profile | None) -> Tenant:
         """As placement has it."""
         profile = named if self.profile is None else profile_of(self.id, self.profile)
-        return Tenant(self.id, self.capacity_bytes, profile, tuple(one.slo() for one in self.slos))
+        asked = Asked.by(profile, named=self.profile is None)
+        return Tenant(self.id, self.capacity_bytes, profile, tuple(one.slo() for one in self.slos), asked)
 
 
 class FiguresIn(Strict):

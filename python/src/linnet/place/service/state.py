@@ -14,7 +14,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,11 @@ CREATE TABLE requests (
 );
 CREATE INDEX requests_by_age ON requests (position);
 """
-SETTINGS = "CREATE TABLE IF NOT EXISTS settings (name TEXT PRIMARY KEY, value NOT NULL)"
-"""Made when a setting is first kept: older files have no such table."""
+LATER = {
+    "settings": "(name TEXT PRIMARY KEY, value NOT NULL)",
+    "asked": "(id TEXT PRIMARY KEY REFERENCES tenants (id) ON DELETE CASCADE, profile_name TEXT, features TEXT)",
+}
+"""Tables that are made when a row is first kept: older files have none."""
 
 
 @dataclass(frozen=True)
@@ -189,13 +192,17 @@ class State:
 
     def tenants(self) -> list[tuple[Tenant, str, list[bool]]]:
         """All tenants with their drives and their last observations, in the order in which they came."""
+        asked = {
+            row[0]: self._decoded("asked", row[0], lambda row=row: rows.asked_of(*row[1:]))
+            for row in self._read_later("asked", "SELECT id, profile_name, features FROM asked")
+        }
         found = self._read("SELECT id, capacity_bytes, profile, slos, drive, windows FROM tenants ORDER BY position")
-        return [
-            self._decoded(
-                "tenants", row[0], lambda row=row: (rows.tenant_of(*row[:4]), row[4], rows.windows_of(row[5]))
-            )
-            for row in found
-        ]
+
+        def made(row: Any) -> tuple[Tenant, str, list[bool]]:
+            tenant = replace(rows.tenant_of(*row[:4]), asked=asked.get(row[0]))
+            return tenant, row[4], rows.windows_of(row[5])
+
+        return [self._decoded("tenants", row[0], lambda row=row: made(row)) for row in found]
 
     def check(self, drives: list[DriveSpec], tenants: list[tuple[Tenant, str]]) -> None:
         """Raise StateError unless the rows fit together: each tenant's drive is there and has the room."""
@@ -209,16 +216,14 @@ class State:
 
     def settings(self) -> dict[str, Any]:
         """The settings of placement that are kept, by their names in :class:`linnet.place.allocate.Settings`."""
-        if not self._read("SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'settings'"):
-            return {}
-        found = self._read("SELECT name, value FROM settings")
+        found = self._read_later("settings", "SELECT name, value FROM settings")
         return {row[0]: self._decoded("settings", row[0], lambda row=row: rows.setting_of(*row)) for row in found}
 
     def keep_settings(self, chosen: Mapping[str, Any]) -> None:
         """Keep settings of placement, in the place of those of the same names."""
         if chosen:
             pairs = [(name, rows.setting_of(name, value)) for name, value in chosen.items()]
-            self._db.execute(SETTINGS)
+            self._make_later("settings")
             self._db.executemany("INSERT OR REPLACE INTO settings VALUES (?, ?)", pairs)
 
     def add_drive(self, spec: DriveSpec) -> None:
@@ -242,6 +247,10 @@ class State:
         profile = None if tenant.profile is None else rows.profile_text(tenant.profile)
         row = (tenant.id, drive, tenant.capacity_bytes, profile, rows.slos_text(tenant.slos), "", self._next())
         self._db.execute("INSERT INTO tenants VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+        if tenant.asked is not None:
+            self._make_later("asked")
+            asked = (tenant.id, tenant.asked.profile_name, tenant.asked.features)
+            self._db.execute("INSERT INTO asked VALUES (?, ?, ?)", asked)
 
     def change_tenant(self, tenant: Tenant, drive: str) -> None:
         """Keep a tenant's new drive or profile."""
@@ -309,6 +318,13 @@ class State:
         self._db.executescript(
             f"BEGIN;{SCHEMA}PRAGMA user_version = {VERSION};PRAGMA application_id = {APPLICATION};COMMIT;"
         )
+
+    def _make_later(self, table: str) -> None:
+        self._db.execute(f"CREATE TABLE IF NOT EXISTS {table} {LATER[table]}")
+
+    def _read_later(self, table: str, query: str) -> list[Any]:
+        there = self._read(f"SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = '{table}'")
+        return self._read(query) if there else []
 
     def _read(self, query: str) -> list[Any]:
         try:
