@@ -209,33 +209,6 @@ def test_a_profile_is_stored_shown_and_removed_when_nobody_was_placed_by_it(clie
     assert "made" not in client.ask("GET", "/v1/profiles")[1]["names"]
 
 
-@pytest.mark.parametrize("named", ["oltp", "a"], ids=["another name", "the tenant's name"])
-def test_a_request_is_the_same_after_its_tenant_was_measured(tmp_path: Path, named: str) -> None:
-    (tmp_path / "drives.toml").write_text(TOML)
-    measured = {"features": tenant("a", reads=300.0)["profile"]}
-    requests: list[dict[str, object]] = [
-        {"id": "a", "capacity_bytes": 5, "profile_name": named},
-        {"id": "b", "capacity_bytes": 5, "profile": tenant("b", reads=200.0)["profile"]},
-        {"id": "c", "capacity_bytes": 5},
-    ]
-    others = [{"profile": measured["features"]}, {"profile_name": "web"}, {"profile": tenant("d")["profile"]}]
-    with Service(tmp_path / "s.db", "--drives", tmp_path / "drives.toml") as running:
-        client = running.client()
-        client.ask("PUT", "/v1/profiles/a", {"features": tenant("a")["profile"]})
-        for body in requests:
-            assert client.ask("POST", "/v1/tenants", body)[0] == 201
-            assert client.ask("PUT", f"/v1/tenants/{body['id']}/profile", measured)[0] == 200
-            assert client.ask("POST", "/v1/tenants", body)[0] == 200
-        running.stop()
-    with Service(tmp_path / "s.db") as running:
-        client = running.client()
-        assert client.ask("DELETE", f"/v1/profiles/{named}")[1]["code"] == "profile_in_use"
-        for body, other in zip(requests, others, strict=True):
-            assert client.ask("POST", "/v1/tenants", body)[0] == 200
-            changed = {key: body[key] for key in ("id", "capacity_bytes")} | other
-            assert client.ask("POST", "/v1/tenants", changed)[1]["code"] == "tenant_exists"
-
-
 def test_a_shipped_profile_that_was_replaced_is_told_at_the_start(tmp_path: Path) -> None:
     state = tmp_path / "s.db"
     with Service(state) as running:

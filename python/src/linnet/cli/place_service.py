@@ -116,7 +116,9 @@ def opened(
 def serve_command(
     state: Annotated[Path, typer.Option("--state", help="The state, an SQLite file; made if it is absent.")],
     listen: Annotated[str, typer.Option(help="Address and port; port 0 takes a free one.")] = "127.0.0.1:8717",
-    drives: Annotated[Path | None, typer.Option(help="TOML file of drives that are registered at the start.")] = None,
+    drives: Annotated[
+        Path | None, typer.Option(help="TOML file of drives that are registered at the start, unless removed.")
+    ] = None,
     model: ModelFile = None,
     policy: Policy = None,
     load_max: LoadMax = None,

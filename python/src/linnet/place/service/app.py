@@ -304,7 +304,7 @@ def _drives(app: FastAPI, service: Service) -> None:
 
     @app.delete("/v1/drives/{id}", tags=tags, responses=problems(404, 409, 500, 503))
     async def unregister(request: Request, drive: Id, key: Key = None) -> replies.Named:
-        """Forget a drive that has no tenants."""
+        """Forget a drive that has no tenants. A later start with `--drives` does not bring it back."""
         return await service.change(request, key, lambda undo: do.unregister(undo, drive))  # type: ignore[return-value]
 
 

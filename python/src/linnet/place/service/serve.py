@@ -110,7 +110,9 @@ def read_drives(path: Path) -> list[DriveSpec]:
 
 
 def prepare(state: State, model: Interference, chosen: Mapping[str, Any], drives: list[DriveSpec]) -> Operations:
-    """The cluster of a state; drives that it does not have are registered, and the shipped profiles stored.
+    """The cluster of a state; drives that it never had are registered, and the shipped profiles stored.
+
+    A drive that was removed stays so: that was said of this drive, and is newer than the list.
 
     The settings that were chosen are kept in the state; the others are those that it has.
     """
@@ -121,8 +123,12 @@ def prepare(state: State, model: Interference, chosen: Mapping[str, Any], drives
     do = Operations(state, model, Settings(**{**kept, **chosen}))
     with state.transaction():
         state.keep_settings(chosen)
-        if drives:
-            do.register([], drives)
+        removed = state.removed()
+        for name in (one.drive.name for one in drives if one.drive.name in removed):
+            said = f"drive {name} was removed, and stays so; POST /v1/drives registers it again, or `drives --add FILE`"
+            print(f"linnet place: {said}", file=sys.stderr, flush=True)
+        if known := [one for one in drives if one.drive.name not in removed]:
+            do.register([], known)
         for name in do.named.ship():
             said = f"profile {name} is not the shipped one; DELETE /v1/profiles/{name} and a new start bring that back"
             print(f"linnet place: {said}", file=sys.stderr, flush=True)

@@ -64,6 +64,7 @@ CREATE INDEX requests_by_age ON requests (position);
 LATER = {
     "settings": "(name TEXT PRIMARY KEY, value NOT NULL)",
     "asked": "(id TEXT PRIMARY KEY REFERENCES tenants (id) ON DELETE CASCADE, profile_name TEXT, features TEXT)",
+    "removed": "(name TEXT PRIMARY KEY)",
 }
 """Tables that are made when a row is first kept: older files have none."""
 
@@ -231,6 +232,8 @@ class State:
         drive = spec.drive
         row = (drive.name, drive.model, json.dumps(dict(drive.sheet)), spec.capacity_bytes, int(spec.staging))
         self._db.execute("INSERT INTO drives VALUES (?, ?, ?, ?, ?, ?)", (*row, self._next()))
+        self._make_later("removed")
+        self._db.execute("DELETE FROM removed WHERE name = ?", (drive.name,))
 
     def change_drive(self, spec: DriveSpec) -> None:
         """Keep a drive's new figures."""
@@ -239,8 +242,14 @@ class State:
         self._db.execute("UPDATE drives SET model = ?, sheet = ?, capacity_bytes = ?, staging = ? WHERE name = ?", row)
 
     def remove_drive(self, name: str) -> None:
-        """Forget a drive."""
+        """Forget a drive, but not that it was removed."""
         self._db.execute("DELETE FROM drives WHERE name = ?", (name,))
+        self._make_later("removed")
+        self._db.execute("INSERT OR IGNORE INTO removed VALUES (?)", (name,))
+
+    def removed(self) -> set[str]:
+        """Names of drives that were removed, and not registered since."""
+        return {row[0] for row in self._read_later("removed", "SELECT name FROM removed")}
 
     def add_tenant(self, tenant: Tenant, drive: str) -> None:
         """Keep a tenant and where it is."""

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the service keeps beside drives and tenants: what was asked, and which drives were removed."""
+
+import contextlib
+import sqlite3
+import tomllib
+from pathlib import Path
+
+import pytest
+from place_client import Service, tenant
+
+TOML = """
+[[drives]]
+name = "d0"
+model = "made"
+capacity_bytes = 100_000_000_000
+sheet = { seq_read_mbs = 6800, seq_write_mbs = 1400, rnd_read_iops = 530000, rnd_write_iops = 85000 }
+
+[[drives]]
+name = "s0"
+model = "made"
+capacity_bytes = 100_000_000_000
+staging = true
+"""
+
+
+@pytest.mark.parametrize("named", ["oltp", "a"], ids=["another name", "the tenant's name"])
+def test_a_request_is_the_same_after_its_tenant_was_measured(tmp_path: Path, named: str) -> None:
+    (tmp_path / "drives.toml").write_text(TOML)
+    measured = {"features": tenant("a", reads=300.0)["profile"]}
+    requests: list[dict[str, object]] = [
+        {"id": "a", "capacity_bytes": 5, "profile_name": named},
+        {"id": "b", "capacity_bytes": 5, "profile": tenant("b", reads=200.0)["profile"]},
+        {"id": "c", "capacity_bytes": 5},
+    ]
+    others = [{"profile": measured["features"]}, {"profile_name": "web"}, {"profile": tenant("d")["profile"]}]
+    with Service(tmp_path / "s.db", "--drives", tmp_path / "drives.toml") as running:
+        client = running.client()
+        client.ask("PUT", "/v1/profiles/a", {"features": tenant("a")["profile"]})
+        for body in requests:
+            assert client.ask("POST", "/v1/tenants", body)[0] == 201
+            assert client.ask("PUT", f"/v1/tenants/{body['id']}/profile", measured)[0] == 200
+            assert client.ask("POST", "/v1/tenants", body)[0] == 200
+        running.stop()
+    with Service(tmp_path / "s.db") as running:
+        client = running.client()
+        assert client.ask("DELETE", f"/v1/profiles/{named}")[1]["code"] == "profile_in_use"
+        for body, other in zip(requests, others, strict=True):
+            assert client.ask("POST", "/v1/tenants", body)[0] == 200
+            changed = {key: body[key] for key in ("id", "capacity_bytes")} | other
+            assert client.ask("POST", "/v1/tenants", changed)[1]["code"] == "tenant_exists"
+
+
+def test_a_removed_drive_stays_removed_until_it_is_registered(linnet, tmp_path: Path) -> None:
+    state, listed = tmp_path / "s.db", tmp_path / "drives.toml"
+    listed.write_text(TOML)
+    with Service(state, "--drives", listed) as running:
+        client = running.client()
+        assert client.ask("DELETE", "/v1/drives/d0")[0] == 200
+        assert client.ask("DELETE", "/v1/drives/s0")[0] == 200
+        again = {"drives": tomllib.loads(TOML)["drives"][:1]}
+        assert client.ask("POST", "/v1/drives", again)[1]["registered"] == 1
+        running.stop()
+    with Service(state, "--drives", listed) as running:
+        names = [one["name"] for one in running.client().ask("GET", "/v1/drives")[1]["drives"]]
+        assert names == ["d0"]
+        running.stop()
+        assert running.process.stderr is not None
+        said = running.process.stderr.read()
+        assert "drive s0 was removed, and stays so" in said and "drive d0" not in said
+    assert linnet("place", "drives", "--state", state, "--add", listed).returncode == 0
+    with contextlib.closing(sqlite3.connect(state)) as db:
+        assert db.execute("SELECT name FROM removed").fetchall() == []
