@@ -202,9 +202,24 @@ def test_unknown_workloads_are_staged_and_known_ones_are_not() -> None:
     staged = [allocator.place(Tenant(name, GB)) for name in "ab"]
     assert [(one.drive, one.staged) for one in staged] == [("s0", True), ("s1", True)]
     assert allocator.place(tenant("c", 100)).drive == "d0"
-    nowhere = made(drives=1).place(Tenant("a", GB))
-    assert nowhere.drive is None
-    assert "no staging drive" in nowhere.reasons[0]
+
+
+def test_a_tenant_that_is_not_staged_is_told_why() -> None:
+    unknown = Tenant("a", 10 * GB)
+    nowhere = made(drives=1).place(unknown)
+    assert (nowhere.drive, nowhere.reasons) == (
+        None,
+        ["the workload is unknown, and there is no staging drive; register one, or give a profile"],
+    )
+    allocator = made(drives=1, staging=2, capacity=15 * GB, tenants_max=2)
+    ordinary = allocator.place(unknown, "d0")
+    assert ordinary.reasons == [
+        "the workload is unknown, and d0 is not a staging drive; name one or none, or give a profile"
+    ]
+    allocator.restore([(Tenant("b", 10 * GB), "s0"), (Tenant("c", 0), "s1"), (Tenant("d", 0), "s1")])
+    small, many = "1 have less than 10000000000 bytes free", "1 have 2 tenants (tenants_max)"
+    for name, said in ((None, f"{small}, {many}"), ("s0", small), ("s1", many)):
+        assert f"no staging drive has room ({said}); register" in allocator.place(unknown, name).reasons[0]
 
 
 def test_an_slo_that_the_model_cannot_judge_is_refused() -> None:

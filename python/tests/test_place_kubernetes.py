@@ -132,6 +132,25 @@ def test_a_pod_whose_profile_has_no_load_is_promised_nothing(service: Service) -
     assert all("no rate_mean is above 0" in why for why in found["FailedAndUnresolvableNodes"].values())
 
 
+def test_a_node_without_the_kind_of_drive_is_refused_with_that_reason(service: Service) -> None:
+    client = service.client()
+    staging = {"name": "node-4:sda", "model": "made", "capacity_bytes": GB, "sheet": SHEET, "staging": True}
+    assert client.ask("POST", "/v1/drives", {"drives": [staging]})[0] == 201
+
+    def refused(one: dict[str, Any]) -> dict[str, str]:
+        found: dict[str, str] = ask(service, "filter", one, ["node-2", "node-4"])["FailedAndUnresolvableNodes"]
+        return found
+
+    said = "linnet: the workload is unknown, and "
+    assert refused(pod(profile="unknown")) == {"node-2": f"{said}no drive of the node is a staging drive"}
+    assert refused(pod(profile="unknown", capacity_bytes=str(2 * GB))) == {
+        "node-2": f"{said}no drive of the node is a staging drive",
+        "node-4": f"{said}the node's staging drives are full",
+    }
+    assert refused(pod(profile="oltp"))["node-4"].startswith("linnet: the node has staging drives alone")
+    assert client.ask("DELETE", "/v1/drives/node-4:sda")[0] == 200
+
+
 def test_asking_reserves_nothing(service: Service) -> None:
     before = service.client().ask("GET", "/v1/tenants")[1]
     ask(service, "filter", pod(profile="oltp"))

@@ -183,6 +183,10 @@ def test_a_profile_that_says_nothing_is_not_taken_as_idle(client: Client) -> Non
     for features in ({}, {"depth": 0.0}):
         assert client.ask("PUT", "/v1/profiles/none", {"features": features})[1]["code"] == "bad_profile"
     assert client.ask("PUT", "/v1/profiles/none", {"features": {"depth": 1.0}})[0] == 200
+    status, body = client.ask("PUT", "/v1/profiles/unknown", {"features": {"depth": 1.0}})
+    assert (status, body["code"]) == (409, "bad_profile") and "give another name" in body["message"]
+    unknown = {"id": "a", "capacity_bytes": 0, "profile_name": "unknown"}
+    assert "without a profile is measured" in client.ask("POST", "/v1/tenants", unknown)[1]["message"]
     named = {"id": "a", "capacity_bytes": 0, "profile_name": "none"}
     for path in ("/v1/tenants", "/v1/whatif"):
         assert client.ask("POST", path, named | {"slos": slos})[1]["code"] == "bad_profile"

@@ -173,7 +173,7 @@ class Allocator:
         if but != NONE:
             may[but] = False
         if tenant.profile is None:
-            return self._stage(row, may)
+            return self._stage(row, may, only)
         asked = 0
         for chunk in self._candidates(loads, may, policy or self.settings.policy):
             fits, others = self.checker.fits(row, chunk)
@@ -303,16 +303,33 @@ class Allocator:
         if len(first):
             yield spare[np.sort(first)]
 
-    def _stage(self, row: int, may: NDArray[np.bool_]) -> Decision:
+    def _stage(self, row: int, may: NDArray[np.bool_], only: int | None) -> Decision:
         """Put a tenant of unknown workload on the staging drive with the fewest tenants."""
         tenant = self.cluster.tenant(row)
         drives = np.flatnonzero(may)
         if not len(drives):
-            why = "the workload is unknown, and no staging drive has room; register one, or give a profile"
+            why = f"the workload is unknown, and {self._unstaged(tenant, only)}"
             return Decision(tenant.id, None, reasons=[why])
         chosen = int(drives[np.argmin(self.cluster.count[drives])])
         self.put(row, chosen)
         return Decision(tenant.id, self.cluster.specs[chosen].drive.name, staged=True)
+
+    def _unstaged(self, tenant: Tenant, only: int | None) -> str:
+        """Why a tenant of unknown workload was not staged, and what helps."""
+        cluster = self.cluster
+        staging = cluster.open & cluster.staging
+        if only is not None:
+            name = cluster.specs[only].drive.name
+            if not cluster.staging[only]:
+                return f"{name} is not a staging drive; name one or none, or give a profile"
+            staging &= np.arange(len(staging)) == only
+        if not staging.any():
+            return "there is no staging drive; register one, or give a profile"
+        small = np.count_nonzero(staging & (cluster.capacity - cluster.used < tenant.capacity_bytes))
+        many = np.count_nonzero(staging & (cluster.count >= self.settings.tenants_max))
+        found = [f"{small} have less than {tenant.capacity_bytes} bytes free"] if small else []
+        found += [f"{many} have {self.settings.tenants_max} tenants (tenants_max)"] if many else []
+        return f"no staging drive has room ({', '.join(found)}); register one, or give a profile"
 
     def _reasons(self, row: int, may: NDArray[np.bool_], only: int | None) -> list[str]:
         """Why no drive took a tenant, or this one did not; the drives with most room first."""

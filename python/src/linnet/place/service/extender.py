@@ -31,7 +31,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 
 from linnet.place.service.errors import Answered
 from linnet.place.service.replies import Problem, Reply
-from linnet.place.service.rows import BYTES_MAX
+from linnet.place.service.rows import BYTES_MAX, UNKNOWN
 from linnet.place.service.schema import Slos
 from linnet.place.slo import Asked, Tenant, unusable
 
@@ -171,7 +171,7 @@ def wanted(pod: Pod, operations: Operations, tenant_id: str) -> Tenant | None:
         if notes:
             raise Unreadable(f"annotation {PREFIX}{min(notes)} without {PREFIX}profile: nothing can be promised")
         return None
-    if name != "unknown" and name not in operations.profiles:
+    if name != UNKNOWN and name not in operations.profiles:
         raise Unreadable(
             f"annotation {PREFIX}profile: no profile {_short(name)} is known; PUT /v1/profiles/NAME stores one"
         )
@@ -186,7 +186,7 @@ def wanted(pod: Pod, operations: Operations, tenant_id: str) -> Tenant | None:
         raise Unreadable(f"annotation {PREFIX}slos: {where}: {first['msg']}") from error
     if said := operations.allocator.checker.unpromisable(slos):
         raise Unreadable(f"annotation {PREFIX}slos: {said}")
-    profile = None if name == "unknown" else operations.profiles[name]
+    profile = None if name == UNKNOWN else operations.profiles[name]
     tenant = Tenant(tenant_id, int(capacity), profile, slos, Asked.by(profile, named=True))
     if said := unusable(tenant):
         raise Unreadable(f"annotation {PREFIX}profile: {said}")
@@ -215,12 +215,24 @@ def judge(operations: Operations, tenant: Tenant, nodes: list[str]) -> dict[str,
         if loads:
             answer[node] = (max(loads), "")
         elif found:
-            slow = [operations.allocator.too_much(tenant, drive) for drive in found]
-            other = "a tenant's SLO would be broken on each of the node's drives, or they are full"
-            answer[node] = (None, f"linnet: {slow[0] if all(slow) else other}")
+            answer[node] = (None, f"linnet: {_refusal(operations, tenant, found)}")
         else:
             answer[node] = (None, "linnet: no drive of the node is registered")
     return answer
+
+
+def _refusal(operations: Operations, tenant: Tenant, drives: list[int]) -> str:
+    """Why none of a node's drives may take a tenant. The scheduler counts nodes by their reason."""
+    unknown = tenant.profile is None
+    suited = [drive for drive in drives if operations.cluster.staging[drive] == unknown]
+    if unknown:
+        said = "the node's staging drives are full" if suited else "no drive of the node is a staging drive"
+        return f"the workload is unknown, and {said}"
+    if not suited:
+        return "the node has staging drives alone, which are for pods of unknown workload"
+    slow = [operations.allocator.too_much(tenant, drive) for drive in suited]
+    other = "a tenant's SLO would be broken on each of the node's drives, or they are full"
+    return slow[0] if slow[0] and all(slow) else other
 
 
 def filter_nodes(operations: Operations, question: ExtenderArgs) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from linnet.place.catalogue import profiles as shipped
+from linnet.place.service.rows import UNKNOWN
 from linnet.place.service.state import State
 from linnet.place.service.writer import Answer, Refused, Undo
 from linnet.place.slo import Tenant
@@ -44,11 +45,15 @@ class Named:
     def get(self, name: str) -> Profile:
         """One of them."""
         if name not in self.profiles:
-            raise Refused(404, "no_profile", f"profile {name}: there is none of this name")
+            hint = "; a tenant without a profile is measured" if name == UNKNOWN else ""
+            raise Refused(404, "no_profile", f"profile {name}: there is none of this name{hint}")
         return self.profiles[name]
 
     def keep(self, undo: list[Undo], profile: Profile) -> Answer:
         """Keep a profile, in the place of one of its name."""
+        if profile.name == UNKNOWN:
+            said = f"profile {UNKNOWN}: pods that are to be measured name this; give another name"
+            raise Refused(409, "bad_profile", said)
         if not any(profile.features.values()):
             said = f"profile {profile.name}: every feature is zero; give one that was measured"
             raise Refused(409, "bad_profile", said)

@@ -17,6 +17,8 @@ BYTES_MAX = 10**18
 """Capacity of a drive or a tenant."""
 POD = "pod:"
 """Ids of tenants that are pods of a cluster begin so."""
+UNKNOWN = "unknown"
+"""Where a pod names a profile: it has none, and is to be measured. No profile is stored under this name."""
 POSITION_MAX = 2**62
 """Far above what is ever counted, and far enough below the largest integer of SQLite to count on from."""
 
