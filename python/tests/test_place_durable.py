@@ -261,6 +261,7 @@ main()
 @pytest.mark.parametrize(("name", "work", "status"), [("print", "print", 0), ("prepare", "serve.prepare", 130)])
 def test_ctrl_c_at_the_start_closes_the_state(tmp_path: Path, name: str, work: str, status: int) -> None:
     """When the address is printed, and when the state is there but nothing is served."""
+    State(tmp_path / "s.db").close()
     code = INTERRUPTED.replace("NAME", name).replace("WORK", work)
     words = ["place", "serve", "--state", tmp_path / "s.db", "--listen", "127.0.0.1:0"]
     done = subprocess.run([sys.executable, "-c", code, *words], check=False, capture_output=True, text=True, timeout=60)

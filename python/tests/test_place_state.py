@@ -247,6 +247,11 @@ def test_only_what_fills_a_state_makes_its_file(linnet, tmp_path: Path) -> None:
     model = ["--model", tmp_path / "absent.linnet"]
     done = linnet("place", "drives", "--add", drives, "--update", drives, *model, "--state", path)
     assert done.returncode == 1 and not path.exists(), "what fails makes none"
+    drives.write_text(2 * drives.read_text())
+    for words in (["drives", "--add"], ["serve", "--listen", "127.0.0.1:0", "--drives"]):
+        done = linnet("place", *words, drives, "--state", path)
+        assert done.returncode == 1 and "stands in the request twice" in done.stderr
+        assert [one.name for one in tmp_path.iterdir()] == ["d.toml"]
     path.touch()
     with pytest.raises(StateError, match="empty"):
         State(path, create=False)

@@ -93,7 +93,7 @@ def opened(
     """The cluster of a state file, which is locked meanwhile; ``books_alone`` where no model is asked.
 
     Settings are those of the state, but for the policy if one is given. A file that is absent is an error unless
-    ``create``.
+    ``create``; one that was made goes again if what it was made for fails.
     """
     require("serve", "the state of placement")
     from linnet.place.service.operations import Operations  # noqa: PLC0415
@@ -109,8 +109,10 @@ def opened(
             warn(f"--policy {policy} holds for this command; the policy of {state} is {kept['policy']}")
         settings = Settings(**{**kept, **chosen})
         yield Operations(file, asked or Unasked(file), settings)
-    finally:
-        file.close()
+    except BaseException:
+        file.give_up()
+        raise
+    file.close()
 
 
 def serve_command(

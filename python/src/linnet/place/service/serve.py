@@ -167,7 +167,7 @@ def serve(
     except OSError as error:
         raise OSError(error.errno, f"cannot listen on {host}:{port}: {error.strerror}") from error
     state = State(path)
-    close = state.close
+    close = state.give_up
     try:
         do = prepare(state, model, chosen, drives)
         service = Service(do, Telemetry(pods=api is not None), broken=lambda: _give_up(path), api=api)

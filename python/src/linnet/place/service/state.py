@@ -86,13 +86,15 @@ class State:
         self.path = path
         # SQLite follows links too, and keeps the log beside the file that they lead to.
         file = Path(os.path.realpath(path))
+        there = file.exists()
         try:
             inspect(path, file, create)
             self._db = sqlite3.connect(file, isolation_level=None, timeout=0.0, check_same_thread=False)
         except sqlite3.Error as error:
             raise explained(path, error) from error
         try:
-            self._open()
+            # Another process may have made it meanwhile.
+            self._made = self._open() and not there
             self._identity = identity(path)
         except BaseException as error:
             self._db.close()
@@ -100,19 +102,21 @@ class State:
                 raise explained(path, error) from error
             raise
 
-    def _open(self) -> None:
+    def _open(self) -> bool:
+        """Whether it was empty, and its tables were made."""
         self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("PRAGMA foreign_keys = ON")
         self._db.execute("BEGIN IMMEDIATE")
         self._db.execute("COMMIT")
-        if not checked(self.path, self._db):
+        if empty := not checked(self.path, self._db):
             self._make()
             # Without this the file alone is an empty one for as long as its log is short.
             self.checkpoint()
         self._position: int = max(self._last(*one) for one in KEYS.items())
         self._answers = 0
+        return empty
 
     def _last(self, table: str, key: str) -> int:
         # Text and blobs sort after any number.
@@ -125,6 +129,12 @@ class State:
     def close(self) -> None:
         """Give the file back."""
         self._db.close()
+
+    def give_up(self) -> None:
+        """The same where what it was opened for failed: then a file that was made for it goes."""
+        self._db.close()
+        if self._made:
+            Path(os.path.realpath(self.path)).unlink(missing_ok=True)
 
     def checkpoint(self) -> bool:
         """Take the log into the file, which then has everything by itself.
