@@ -194,6 +194,10 @@ def test_a_profile_that_says_nothing_is_not_taken_as_idle(client: Client) -> Non
     client.ask("POST", "/v1/tenants", tenant("b", slos=slos))
     assert client.ask("PUT", "/v1/tenants/b/profile", {"features": {}})[1]["code"] == "bad_profile"
     assert client.ask("GET", "/v1/tenants/b")[1]["predictions"]
+    client.ask("POST", "/v1/tenants", {"id": "c", "capacity_bytes": 0})
+    status, body = client.ask("PUT", "/v1/tenants/c/profile", {"features": {"depth": 0.0}})
+    assert (status, body["code"]) == (409, "bad_profile") and "every feature is zero" in body["message"]
+    assert client.ask("GET", "/v1/tenants/c")[1]["staged"]
 
 
 def test_a_profile_is_stored_shown_and_removed_when_nobody_was_placed_by_it(client: Client) -> None:

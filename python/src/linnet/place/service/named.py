@@ -13,6 +13,13 @@ from linnet.place.slo import Tenant
 from linnet.place.words import Profile
 
 
+def check_measured(profile: Profile) -> None:
+    """Refuse a profile that says nothing: it would be taken as that of an idle tenant."""
+    if not any(profile.features.values()):
+        said = f"profile {profile.name}: every feature is zero; give one that was measured"
+        raise Refused(409, "bad_profile", said)
+
+
 def profile_name(tenant: Tenant) -> str | None:
     """The stored profile that a tenant asked with, by its name."""
     if tenant.asked is not None:
@@ -54,9 +61,7 @@ class Named:
         if profile.name == UNKNOWN:
             said = f"profile {UNKNOWN}: pods that are to be measured name this; give another name"
             raise Refused(409, "bad_profile", said)
-        if not any(profile.features.values()):
-            said = f"profile {profile.name}: every feature is zero; give one that was measured"
-            raise Refused(409, "bad_profile", said)
+        check_measured(profile)
         before = self.profiles.get(profile.name)
         self.profiles[profile.name] = profile
         undo.append(lambda: self._back(profile.name, before))

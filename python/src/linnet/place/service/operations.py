@@ -20,7 +20,7 @@ from linnet.place.cluster import NONE, Cluster, DriveSpec
 from linnet.place.drift import WINDOWS, Advice, advise, broken, drift
 from linnet.place.rebalance import rebalance
 from linnet.place.service.forms import advised, asked
-from linnet.place.service.named import Named, asked_so
+from linnet.place.service.named import Named, asked_so, check_measured
 from linnet.place.service.state import State
 from linnet.place.service.writer import Answer, Refused, Undo
 from linnet.place.slo import Tenant, unusable
@@ -210,6 +210,7 @@ class Operations:
         row = self._tenant(tenant_id)
         old, source, windows = self.cluster.tenant(row), int(self.cluster.drive_of[row]), self.windows.get(tenant_id)
         new = replace(old, profile=profile)
+        check_measured(profile)
         self._check_profile(new)
         undo.append(lambda: self._swap_back(old, source, windows))
         self._forget(tenant_id)
