@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from linnet.place.service.state import State
 from place_client import Service, tenant
 
 TOML = """
@@ -71,3 +72,8 @@ def test_a_removed_drive_stays_removed_until_it_is_registered(linnet, tmp_path: 
     assert linnet("place", "drives", "--state", state, "--add", listed).returncode == 0
     with contextlib.closing(sqlite3.connect(state)) as db:
         assert db.execute("SELECT name FROM removed").fetchall() == []
+        # As where an earlier version, which does not know the table, registered it.
+        db.execute("INSERT INTO removed VALUES ('d0')")
+        db.commit()
+    with contextlib.closing(State(state)) as kept:
+        assert kept.removed() == set()

@@ -259,7 +259,9 @@ class State:
 
     def removed(self) -> set[str]:
         """Names of drives that were removed, and not registered since."""
-        return {row[0] for row in self._read_later("removed", "SELECT name FROM removed")}
+        # Earlier versions, which do not know the table, may have registered some.
+        query = "SELECT name FROM removed EXCEPT SELECT name FROM drives"
+        return {row[0] for row in self._read_later("removed", query)}
 
     def add_tenant(self, tenant: Tenant, drive: str) -> None:
         """Keep a tenant and where it is."""
