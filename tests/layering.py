@@ -39,6 +39,14 @@ MAY_USE = {
 }
 # The laboratory, and the crates that may use it, in their tests and examples too.
 LABORATORY = {"study", "bench"}
+# Each package of the Python product and those of its packages that it may know. The command line knows all.
+PACKAGES: dict[str, set[str]] = {
+    "calibration": set(),
+    "dm": set(),
+    "readahead": set(),
+    "report": {"calibration"},
+    "place": {"dm", "report"},
+}
 LABORATORY_USERS = {"python", *LABORATORY}
 MAY_INCLUDE = {
     "linnet.h",
@@ -176,6 +184,19 @@ def laboratory() -> list[str]:
     ]
 
 
+def packages() -> list[str]:
+    """Imports of a package of the product by another one that may not know it."""
+    package = ROOT / "python/src/linnet"
+    imported = re.compile(r"^\s*(?:from|import) +linnet\.(\w+)", re.MULTILINE)
+    return [
+        f"{source.relative_to(ROOT)}: imports linnet.{other}; {name} may use {', '.join(sorted(known)) or 'none'}"
+        for name, known in PACKAGES.items()
+        for source in sorted((package / name).rglob("*.py"))
+        for other in imported.findall(source.read_text())
+        if other in PACKAGES and other not in known | {name}
+    ]
+
+
 def licences() -> list[str]:
     """Files whose first line is not their room's licence."""
     listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
@@ -193,7 +214,17 @@ def licences() -> list[str]:
 
 def main() -> int:
     """Print every breach."""
-    found = crates() + test_files() + includes() + units() + declarations() + kernel() + laboratory() + licences()
+    found = (
+        crates()
+        + test_files()
+        + includes()
+        + units()
+        + declarations()
+        + kernel()
+        + laboratory()
+        + packages()
+        + licences()
+    )
     for line in found:
         print(line, file=sys.stderr)
     return 1 if found else 0

@@ -5,8 +5,8 @@ import math
 from pathlib import Path
 
 import numpy as np
-from linnet.place.tables import NEEDED, THREAD_QUANTILES
 from linnet.place.words import Profile
+from linnet.tables import NEEDED, THREAD_QUANTILES
 
 DRIVES = {
     # name: model, sheet's random writes per second, true capacity, latency of an idle drive in us, load of its hump.

@@ -9,7 +9,7 @@ from linnet.calibration.calibrate import read_params
 from linnet.calibration.cells import Mode, assembled, compared, descend, distance, judged, layout, run_cells, used
 from linnet.calibration.shared import QUANTILES, Cell, Drive, chosen, read_drives, ssdiq
 from linnet.cli.calibrate_shared import header
-from linnet.place.tables import SHEET
+from linnet.tables import SHEET
 
 pytest.importorskip("pyarrow")
 LOADS = (10_000.0, 20_000.0, 40_000.0)

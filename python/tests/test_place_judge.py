@@ -20,7 +20,7 @@ from linnet.place.observations import Observations, observe
 from linnet.place.probing import probe_drive
 from linnet.place.scores import blocks_drawn
 from linnet.place.splits import against, folds, inner_folds
-from linnet.place.tables import COST_MODEL
+from linnet.tables import COST_MODEL
 from place_tables import DRIVES, read_p99_us, write_icpe, write_ssdiq
 
 P99 = 1

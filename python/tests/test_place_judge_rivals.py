@@ -13,7 +13,7 @@ from linnet.place.models.interpolation import Interpolation
 from linnet.place.observations import Observations, observe
 from linnet.place.scores import LEVELS, Answers, least_covered, score
 from linnet.place.splits import held_out
-from linnet.place.tables import NEEDED
+from linnet.tables import NEEDED
 from place_tables import read_p99_us, write_iocost, write_ssdiq
 
 P99 = 1

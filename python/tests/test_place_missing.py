@@ -13,7 +13,7 @@ from linnet.place.fitted_file import from_bytes
 from linnet.place.fitting import fit_model, model_file
 from linnet.place.models.model import NAMES
 from linnet.place.observations import Observations, observe, together
-from linnet.place.tables import NEEDED, THREAD_QUANTILES
+from linnet.tables import NEEDED, THREAD_QUANTILES
 from place_tables import tenant, write_ssdiq
 
 WRITE = 3

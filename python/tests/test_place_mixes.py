@@ -10,7 +10,7 @@ import pytest
 from linnet.place import judge as judging
 from linnet.place.observations import Observations, observe
 from linnet.place.splits import against, folds, inner_folds
-from linnet.place.tables import NEEDED
+from linnet.tables import NEEDED
 from place_tables import write_csv, write_icpe
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from linnet.place.observations import observe, together
-from linnet.place.tables import read_tables
+from linnet.tables import read_tables
 from place_tables import DRIVES, LOADS, WRITERS, write_icpe, write_iocost, write_ssdiq
 
 

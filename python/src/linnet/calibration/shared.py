@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet.extras import require
-from linnet.place.offered import APART
-from linnet.place.tables import AMOUNT, FLAG, LATENCY, RANGES, SHEET, VICTIM, Columns, check_ranges, read_table
+from linnet.tables import AMOUNT, APART, FLAG, LATENCY, RANGES, SHEET, VICTIM, Columns, check_ranges, read_table
 
 STEMS = ("ssdiq-threads", "ssdiq-drives")
 HELD = ("capacity_gb", "seq_read_mbs")
@@ -82,7 +81,7 @@ class Drive:
     name: str
     model: str
     sheet: Mapping[str, float]
-    """Figures of the data sheet, keys of :data:`linnet.place.tables.SHEET`."""
+    """Figures of the data sheet, keys of :data:`linnet.tables.SHEET`."""
     cells: tuple[Cell, ...]
     """By rising load."""
 

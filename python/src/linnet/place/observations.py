@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linnet.place.offered import loads_of
-from linnet.place.tables import COST_MODEL, KEYS, SHEET, TEXT, Columns, read_tables
+from linnet.tables import COST_MODEL, KEYS, SHEET, TEXT, Columns, read_tables
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-APART = 0.05
-"""Relative difference of a figure up to which two minutes were offered the same: arrivals at random differ by less."""
+from linnet.tables import APART
 
 
 def loads_of(rate: NDArray[np.float64], figures: NDArray[np.float64]) -> NDArray[Any]:

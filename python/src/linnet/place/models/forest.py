@@ -14,7 +14,7 @@ import numpy as np
 
 from linnet.extras import require
 from linnet.place.observations import PAGE, Floats, Observations
-from linnet.place.tables import COST_MODEL, SHEET
+from linnet.tables import COST_MODEL, SHEET
 
 TREES = 100
 SEED = 42

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from linnet.place.gaussian import Hyper, Kernel, Process, Term, fit
 from linnet.place.models.model import LEAST_SPREAD
 from linnet.place.observations import Floats, Observations
-from linnet.place.tables import COST_MODEL
+from linnet.tables import COST_MODEL
 
 _FIGURES = tuple((name, "figure_length") for name in COST_MODEL)
 _HOST = (("cpus", "host_length"), ("mem_gib", "host_length"), ("size_gb", "host_length"))

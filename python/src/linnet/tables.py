@@ -30,6 +30,9 @@ COST_MODEL = ("model_rbps", "model_rseqiops", "model_rrandiops", "model_wbps", "
 THREAD_QUANTILES = ("avg", "p50", "p90", "p95", "p99", "p99_9")
 """Latencies of a tenant's minute that are read, in us, for reads and for writes."""
 
+APART = 0.05
+"""Relative difference of a figure up to which two minutes were offered the same: arrivals at random differ by less."""
+
 NEEDED: dict[str, tuple[str, ...]] = {
     # One tenant thread, one minute.
     "ssdiq-threads": (
