@@ -112,16 +112,17 @@ void linnet_reader_close(struct linnet_reader *reader);
 
 /*
  * Reads `size` bytes at `offset` and waits. Returns the bytes read (fewer only at the end of the file) or a negative
- * errno: EBUSY if reads from linnet_submit are in flight, and EOWNERDEAD in a forked child. No error leaves the read in
- * flight. A device or file may answer with fewer bytes before its end; the rest is then read from the same replica.
+ * errno: EINVAL as linnet_submit, EBUSY if reads from linnet_submit are in flight, and EOWNERDEAD in a forked child. No
+ * error leaves the read in flight. A device or file may answer with fewer bytes before its end; the rest is then read from the same replica.
  */
 ssize_t linnet_read(struct linnet_reader *reader, const struct linnet_reader_replica *replicas, unsigned count,
 		    void *buffer, size_t size, off_t offset);
 
 /*
  * Starts a read. Of a descriptor without O_DIRECT it also waits for the data, as Linux AIO does: a caller that starts
- * reads at set times, or hedges, needs O_DIRECT. Returns 0, -EINVAL (count out of range), -EBUSY (`depth` reads are in
- * flight), -EOWNERDEAD (a forked child), or the error that ended the reader, as linnet_reap says.
+ * reads at set times, or hedges, needs O_DIRECT. Returns 0, -EINVAL (count out of range, or `offset` and that of a
+ * replica add up to what no off_t holds), -EBUSY (`depth` reads are in flight), -EOWNERDEAD (a forked child), or
+ * the error that ended the reader, as linnet_reap says.
  */
 int linnet_submit(struct linnet_reader *reader, struct linnet_request *request);
 

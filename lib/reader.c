@@ -271,13 +271,26 @@ API void linnet_reader_close(struct linnet_reader *reader)
 	free(reader);
 }
 
+/* Whether there are replicas, and the place of the read on each is one of a file. */
+static int is_valid(const struct linnet_request *request)
+{
+	off_t at;
+
+	if (request->count == 0 || request->count > LINNET_READER_REPLICAS_MAX)
+		return 0;
+	for (unsigned i = 0; i < request->count; i++)
+		if (__builtin_add_overflow(request->replicas[i].offset, request->offset, &at))
+			return 0;
+	return 1;
+}
+
 API int linnet_submit(struct linnet_reader *reader, struct linnet_request *request)
 {
 	int error = usable(reader);
 
 	if (error < 0)
 		return error;
-	if (request->count == 0 || request->count > LINNET_READER_REPLICAS_MAX)
+	if (!is_valid(request))
 		return -EINVAL;
 	if (reader->inflight == reader->depth)
 		return -EBUSY;

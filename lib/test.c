@@ -273,6 +273,18 @@ static void arguments(void)
 	CHECK(linnet_submit(reader, &request) == -EINVAL);
 	request.count = LINNET_READER_REPLICAS_MAX + 1;
 	CHECK(linnet_submit(reader, &request) == -EINVAL);
+	/* No place of the last replica; the first has one, and is not asked. */
+	request.count = REPLICAS;
+	for (int below = 0; below < 2; below++) {
+		struct linnet_reader_replica far[REPLICAS] = {replicas[0], replicas[1], replicas[2]};
+
+		far[0].offset = 0;
+		far[REPLICAS - 1].offset = below ? -1 : 1;
+		request.replicas = far;
+		request.offset = below ? LONG_MIN : LONG_MAX;
+		CHECK(linnet_submit(reader, &request) == -EINVAL && linnet_inflight(reader) == 0);
+		CHECK(linnet_read(reader, far, REPLICAS, NULL, SIZE, request.offset) == -EINVAL && !asked[0]);
+	}
 	CHECK(linnet_reap(reader, &done, 1, &none) == 0);
 	linnet_reader_close(reader);
 	linnet_reader_close(NULL);
