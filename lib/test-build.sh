@@ -11,6 +11,12 @@ declared=$(sed -n 's/^[a-z].*[ *]\(linnet_[a-z_]*\)(.*/\1/p' liblinnet.h | sort)
 exported=$(nm -D --defined-only "$out/liblinnet.so.1" | sed -n 's/.* T \(.*\)/\1/p' | sort)
 [ "$(echo "$declared" | sed 's/$/@@LIBLINNET_1/')" = "$exported" ] || fail "exported: $exported; declared: $declared"
 
+# The manual page names each and has its line in the synopsis.
+for name in $declared; do
+	sed -n '/^\.SH NAME/,/^\.SH SYN/p' linnet_read.3 | grep -qw "$name" || fail "linnet_read.3 does not name $name"
+	grep -q "^\.BI \".*$name(" linnet_read.3 || fail "linnet_read.3 has no synopsis of $name"
+done
+
 echo '#include "liblinnet.h"' | "$CC" -std=c11 -Wall -Wextra -Werror -pedantic -I. -fsyntax-only -x c -
 cxx=skipped
 if command -v "$CXX" >/dev/null; then
