@@ -17,6 +17,11 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#define READS_MAX (1ULL << 32)
+#define RATE_MAX 1e9     /* one in a nanosecond */
+#define SECONDS_MAX 1e9  /* so that the times of a run are nanoseconds in 64 bits */
+#define HEDGE_US_MAX 1e9
+
 static void usage(FILE *to)
 {
 	fputs("usage: linnet-load [options] REPLICA...\n"
@@ -58,13 +63,13 @@ __attribute__((noreturn, format(printf, 2, 3))) static void fail(int status, con
 	exit(status);
 }
 
-static double real(const char *name, const char *text, double least)
+static double real(const char *name, const char *text, double least, double most)
 {
 	char *end;
 	double value = strtod(text, &end);
 
-	if (end == text || *end || !isfinite(value) || value < least)
-		fail(2, "--%s: '%s' is not a number from %g up", name, text, least);
+	if (end == text || *end || !(value >= least && value <= most))
+		fail(2, "--%s: '%s' is not a number from %g to %g", name, text, least, most);
 	return value;
 }
 
@@ -114,15 +119,15 @@ static void parse(int argc, char **argv, struct options *o)
 	for (int c; (c = getopt_long(argc, argv, "h", LONG, NULL)) != -1;) {
 		switch (c) {
 		case 'm': o->mode = mode(optarg); break;
-		case 'r': o->rate = real("rate", optarg, 1e-3); break;
+		case 'r': o->rate = real("rate", optarg, 1e-3, RATE_MAX); break;
 		case 'e': o->even = 1; break;
-		case 'n': o->reads = whole("reads", optarg, 1, 1ULL << 32); reads = 1; break;
-		case 's': seconds = real("seconds", optarg, 1e-3); break;
-		case 'w': o->warmup = whole("warmup", optarg, 0, 1ULL << 32); break;
+		case 'n': o->reads = whole("reads", optarg, 1, READS_MAX); reads = 1; break;
+		case 's': seconds = real("seconds", optarg, 1e-3, SECONDS_MAX); break;
+		case 'w': o->warmup = whole("warmup", optarg, 0, READS_MAX); break;
 		case 'b': o->size_bytes = whole("size", optarg, 512, 1 << 24); break;
 		case 'p': o->span_bytes = whole("span", optarg, 512, INT64_MAX); break;
 		case 't': o->tag = (unsigned)whole("tag", optarg, 1, 0xffff); break;
-		case 'u': o->hedge_ns = (uint64_t)(real("hedge-us", optarg, 0) * 1000); break;
+		case 'u': o->hedge_ns = (uint64_t)(real("hedge-us", optarg, 0, HEDGE_US_MAX) * 1000); break;
 		case 'd': o->depth = (unsigned)whole("depth", optarg, 1, 1 << 14); break;
 		case 'S': o->seed = whole("seed", optarg, 0, UINT64_MAX); break;
 		case 'c': o->cached = 1; break;
@@ -134,8 +139,12 @@ static void parse(int argc, char **argv, struct options *o)
 	}
 	if (reads && seconds > 0)
 		fail(2, "give --reads or --seconds, not both");
+	if (seconds * o->rate > (double)READS_MAX)
+		fail(2, "--seconds: %g s at a --rate of %g are more than %llu reads", seconds, o->rate, READS_MAX);
 	if (seconds > 0)
 		o->reads = (uint64_t)ceil(seconds * o->rate);
+	if ((double)(o->warmup + o->reads) / o->rate > SECONDS_MAX)
+		fail(2, "--rate: at %g, %" PRIu64 " reads take more than %g s", o->rate, o->warmup + o->reads, SECONDS_MAX);
 	check_tag(o->tag);
 	if (o->size_bytes % 512)
 		fail(2, "--size: %zu is not a multiple of 512", o->size_bytes);

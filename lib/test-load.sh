@@ -47,6 +47,13 @@ refused --size 100
 refused --mode best
 refused --span 1g
 refused --reads 5 --seconds 1
+# More reads, a longer run or a later hedge than its number holds.
+refused --seconds 1e18
+refused --seconds 1e9 --rate 1000
+refused --rate 1e300
+refused --rate 1e-3 --reads 1000001
+refused --hedge-us 1e300 --mode hedge
+refused --hedge-us nan --mode hedge
 refused --no-such
 # Buffered reads are not tagged, and one that waits keeps its hedge from being sent.
 refused --mode hedge --cached
