@@ -161,6 +161,8 @@ static void parse(int argc, char **argv, struct options *o)
 	if (o->mode == HEDGE && o->rate * (double)o->hedge_ns / 1e9 > o->depth / 2.0)
 		fail(2, "--depth %u is too small: %.0f reads arrive within --hedge-us", o->depth,
 		     o->rate * (double)o->hedge_ns / 1e9);
+	if (o->depth > o->warmup + o->reads)
+		o->depth = (unsigned)(o->warmup + o->reads);
 	for (unsigned i = 0; i < o->count; i++)
 		o->paths[i] = argv[optind + (int)i];
 }
@@ -240,6 +242,9 @@ int main(int argc, char **argv)
 	error = load_run(&options, replicas, &run);
 	if (error == -EAGAIN)
 		fail(1, "no asynchronous I/O left: raise fs.aio-max-nr or lower --depth");
+	if (error == -ENOMEM)
+		fail(1, "no memory: buffers of --depth times --size take %" PRIu64 " MiB, the times of --reads or --seconds "
+			"and --warmup %" PRIu64 " MiB", load_buffer_bytes(&options) >> 20, load_outcome_bytes(&options) >> 20);
 	if (error < 0)
 		fail(1, "%s", strerror(-error));
 	report_summary(stdout, &options, &run);

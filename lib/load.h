@@ -20,7 +20,7 @@ struct options {
 	uint64_t span_bytes; /* offsets are drawn from [0, span) */
 	unsigned tag;
 	uint64_t hedge_ns;
-	unsigned depth;
+	unsigned depth; /* at most the reads */
 	uint64_t seed;
 	int cached; /* no O_DIRECT */
 	int json;
@@ -45,6 +45,10 @@ struct run {
 	uint64_t count;
 	uint64_t elapsed_ns;
 };
+
+/* Bytes that a run keeps for its buffers, and for what becomes of its reads. */
+uint64_t load_buffer_bytes(const struct options *options);
+uint64_t load_outcome_bytes(const struct options *options);
 
 /* Runs the load. Returns 0 or a negative errno. */
 int load_run(const struct options *options, const struct linnet_reader_replica *replicas, struct run *run);

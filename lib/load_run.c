@@ -200,10 +200,27 @@ static int drive(struct state *state)
 	return 0;
 }
 
+/* Buffers of one read. */
+static unsigned copies_of(const struct options *options)
+{
+	return options->mode == HEDGE ? 2 : 1;
+}
+
+uint64_t load_buffer_bytes(const struct options *options)
+{
+	return (uint64_t)options->depth * copies_of(options) * options->size_bytes;
+}
+
+uint64_t load_outcome_bytes(const struct options *options)
+{
+	return (options->warmup + options->reads) * sizeof(struct outcome);
+}
+
 int load_run(const struct options *options, const struct linnet_reader_replica *replicas, struct run *run)
 {
 	struct state state = {.options = options, .replicas = replicas, .run = run};
-	size_t buffers = (size_t)options->depth * 2 * options->size_bytes;
+	size_t buffers = load_buffer_bytes(options);
+	unsigned copies = copies_of(options);
 	struct slot *slots;
 	char *memory;
 	int error;
@@ -216,12 +233,12 @@ int load_run(const struct options *options, const struct linnet_reader_replica *
 	error = run->outcomes && slots && state.idle && memory != MAP_FAILED ? 0 : -ENOMEM;
 	if (!error)
 		error = linnet_reader_open(&state.reader, options->mode == FAILOVER ? options->tag : LINNET_TAG_NONE,
-					   options->depth * 2);
+					   options->depth * copies);
 	if (!error) {
 		plan(options, run);
 		for (unsigned i = 0; i < options->depth; i++) {
-			for (unsigned copy = 0; copy < 2; copy++) {
-				slots[i].copies[copy].buffer = memory + (i * 2 + copy) * options->size_bytes;
+			for (unsigned copy = 0; copy < copies; copy++) {
+				slots[i].copies[copy].buffer = memory + (i * copies + copy) * options->size_bytes;
 				slots[i].copies[copy].size = options->size_bytes;
 			}
 			state.idle[state.idle_count++] = &slots[i];

@@ -59,6 +59,13 @@ refused --no-such
 refused --mode hedge --cached
 refused --mode failover --cached
 grep -qe --cached "$dir/stderr" || fail "--cached is not named"
+# Memory that is not there is that of an option.
+for options in "--depth 200 --size 1048576" "--reads 4000000000"; do
+	status=0
+	# shellcheck disable=SC2086,SC3045 # options; dash and bash have it
+	(ulimit -v 200000 && "$out/linnet-load" --cached $options "$dir/a") >"$dir/stdout" 2>"$dir/stderr" || status=$?
+	[ $status = 1 ] && grep -qe '--depth.*--size.*--reads.*--seconds' "$dir/stderr" || fail "$options: $(cat "$dir/stderr")"
+done
 # A tag without hint, without class, and of a class that is none: also in a mode that sends no tag.
 for tag in 4 0x4000 0x1004 0x8004; do
 	refused --tag "$tag" --mode failover
@@ -93,6 +100,12 @@ grep -q absent "$dir/stderr" || fail "the absent file is not named"
 # On real files: the output must equal the input.
 if "$out/linnet-cat" "$dir/a" "$dir/b" >"$dir/copy" 2>"$dir/stderr"; then
 	cmp "$dir/copy" "$dir/a"
+	# A buffer for each read that may be out at a time: one without hedges, and none for reads that are not asked for.
+	for options in "--depth 100 --reads 100" "--depth 16384 --reads 20"; do
+		# shellcheck disable=SC2086,SC3045 # options; dash and bash have it
+		(ulimit -v 200000 && "$out/linnet-load" --cached --size 1048576 --rate 1e6 $options "$dir/a") >"$dir/stdout" ||
+			fail "$options: more memory than it needs"
+	done
 	# The file ends amid a block.
 	for file in a b; do head -c 100001 "$dir/$file" >"$dir/odd-$file"; done
 	"$out/linnet-cat" "$dir/odd-a" "$dir/odd-b" >"$dir/copy" 2>"$dir/stderr" || fail "linnet-cat: $(cat "$dir/stderr")"
