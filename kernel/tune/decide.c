@@ -47,12 +47,16 @@ static void take_counts(struct tune_file *file)
 	}
 }
 
-static bool verdict_of(const struct linnet_pattern *pattern, struct linnet_readahead_verdict *verdict, const char **by)
+/* *unsure: there is a model, and it left the verdict to the rule. */
+static bool verdict_of(const struct linnet_pattern *pattern, struct linnet_readahead_verdict *verdict, const char **by,
+		       bool *unsure)
 {
 	u32 kib, confidence_ppm;
+	int answer = pattern->accesses > 0 ? tune_model_decide(pattern, &kib, &confidence_ppm) : 0;
 
-	*by = "model";
-	if (pattern->accesses > 0 && tune_model_decide(pattern, &kib, &confidence_ppm)) {
+	*unsure = answer < 0;
+	if (answer > 0) {
+		*by = "model";
 		linnet_model_verdict(&rule, pattern, kib, confidence_ppm, verdict);
 		return true;
 	}
@@ -89,7 +93,7 @@ static void decide(struct tune_file *file, u64 now)
 	struct linnet_readahead_verdict verdict = {};
 	struct linnet_proposal proposal;
 	const char *by;
-	bool says;
+	bool says, unsure;
 
 	if (!file->governed && own_kib > 0) {
 		linnet_governor_init(&file->governor, now, own_kib);
@@ -102,11 +106,13 @@ static void decide(struct tune_file *file, u64 now)
 		return;
 	}
 	linnet_pattern_of(&file->governor.window, 1, &file->pattern);
-	says = verdict_of(&file->pattern, &verdict, &by);
+	says = verdict_of(&file->pattern, &verdict, &by, &unsure);
 	linnet_governor_step(&file->governor, now, &file->pattern, says ? &verdict : NULL, &proposal);
 	/* The window has ended. */
 	if (file->pattern.accesses > 0 && file->governor.window.accesses == 0) {
 		atomic64_inc(&tune_counters.windows);
+		if (unsure)
+			atomic64_inc(&tune_counters.unsure);
 		tune_model_learn(&file->pattern);
 	}
 	if (proposal.change != LINNET_CHANGE_NONE)

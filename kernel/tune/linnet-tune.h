@@ -106,7 +106,7 @@ struct tune_counters {
 	atomic64_t advised;   /* times that a value was not set, because the file's owner had given advice */
 	atomic64_t left;      /* open files left alone, because their owner changed them after us */
 	atomic64_t evicted;   /* files forgotten after they were not read for long */
-	atomic64_t unsure;    /* windows that the model left to the rule */
+	atomic64_t unsure;    /* of these windows, those that the model left to the rule */
 	atomic64_t learned;   /* rows */
 	atomic64_t refused;   /* rows that could not be learned */
 };
@@ -171,7 +171,7 @@ void tune_decide_show(struct seq_file *out);
 /* model.c. Start and end take locks; the others are called under tune_lock. */
 int tune_model_start(void);
 void tune_model_end(void);
-/* Returns 1 and the value, or 0 without a model, or where it fails or is less sure than the floor in its file. */
+/* Returns 1 and the value, 0 without a model, or -1 where it fails or is less sure than the floor in its file. */
 int tune_model_decide(const struct linnet_pattern *pattern, u32 *kib, u32 *confidence_ppm);
 void tune_model_learn(const struct linnet_pattern *pattern);
 void tune_model_show(struct seq_file *out);

@@ -238,10 +238,8 @@ int tune_model_decide(const struct linnet_pattern *pattern, u32 *kib, u32 *confi
 	if (!model)
 		return 0;
 	linnet_pattern_row(pattern, row);
-	if (classify(row, &class_, confidence_ppm) < 0 || *confidence_ppm < model->knob.confidence_ppm) {
-		atomic64_inc(&tune_counters.unsure);
-		return 0;
-	}
+	if (classify(row, &class_, confidence_ppm) < 0 || *confidence_ppm < model->knob.confidence_ppm)
+		return -1;
 	*kib = model->knob.values[class_];
 	return 1;
 }

@@ -104,8 +104,14 @@ void a_model_less_sure_than_its_floor_leaves_it_to_the_rule(unsigned int unused_
 	free(bytes);
 	CHECK(stub_init() == 0 && tune_model_ops.set("m", &unused) == 0);
 	open = decided_on(&data, 71, DEVICE_PAGES, true);
-	CHECK(atomic64_read(&tune_counters.unsure) > 0);
+	/* A window that is looked at ten times before it ends counts once. */
+	for (int look = 0; look < 30; look++) {
+		read_at_random(open, 200, true);
+		let_pass(SECOND / 10);
+	}
 	CHECK(says("decisions", "by the rule") && !says("decisions", "by the model"));
+	CHECK(atomic64_read(&tune_counters.unsure) > 0);
+	CHECK(atomic64_read(&tune_counters.unsure) == atomic64_read(&tune_counters.windows));
 	stub_exit();
 	stub_close(open);
 }
