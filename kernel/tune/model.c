@@ -39,10 +39,10 @@ struct model {
 
 static struct model *model;
 static char model_name[NAME_MAX_BYTES];
-static int learn = -1;
+static int learn = -1; /* a class of the model, or -1; before the start, what the command line names */
 /* Reading a file may take long. So it happens without tune_lock, which the worker and debugfs wait for. */
 static DEFINE_MUTEX(load_lock);
-static bool started; /* under load_lock; before, parameters of the command line are only kept */
+static bool started; /* under load_lock; before, model and learn of the command line are only kept, in any order */
 
 static const char *reason_of(int error)
 {
@@ -130,7 +130,7 @@ static int place(struct model *next)
 	return 0;
 }
 
-/* From now on `next`, or no model. */
+/* From now on `next`, or no model. Called with load_lock held. */
 static void use(struct model *next, const char *name)
 {
 	struct model *old;
@@ -138,7 +138,8 @@ static void use(struct model *next, const char *name)
 	mutex_lock(&tune_lock);
 	old = model;
 	model = next;
-	learn = -1;
+	if (started)
+		learn = -1;
 	if (name != model_name)
 		strscpy(model_name, name, sizeof(model_name));
 	mutex_unlock(&tune_lock);
@@ -193,12 +194,45 @@ out:
 	return error;
 }
 
+/* With tune_lock held. */
+static int learn_as(int class_)
+{
+	int error;
+
+	if (class_ >= 0 && (!model || !(model->knob.parts & LINNET_PART_NETWORK))) {
+		pr_err("learn: there is no network; set the parameter model to a file that has one\n");
+		return -EINVAL;
+	}
+	if (class_ < -1 || (class_ >= 0 && class_ >= model->knob.levels)) {
+		pr_err("learn: %d is no class of the model; give 0 to %d, or -1\n", class_,
+		       model ? (int)model->knob.levels - 1 : -1);
+		return -EINVAL;
+	}
+	if (class_ >= 0) {
+		kernel_fpu_begin();
+		linnet_small_options_of(&model->options, LINNET_SOFTMAX, RATE_PPM, MOMENTUM_PPM);
+		error = linnet_small_check(&model->network, &model->options);
+		kernel_fpu_end();
+		if (error) {
+			pr_err("learn: the network's last layer is not linear or softmax\n");
+			return -EINVAL;
+		}
+	}
+	learn = class_;
+	return 0;
+}
+
 int tune_model_start(void)
 {
 	int error;
 
 	mutex_lock(&load_lock);
 	error = model_name[0] ? load(model_name) : 0;
+	if (!error) {
+		mutex_lock(&tune_lock);
+		error = learn_as(learn);
+		mutex_unlock(&tune_lock);
+	}
 	started = error == 0;
 	mutex_unlock(&load_lock);
 	return error;
@@ -207,8 +241,8 @@ int tune_model_start(void)
 void tune_model_end(void)
 {
 	mutex_lock(&load_lock);
-	started = false;
 	use(NULL, model_name);
+	started = false;
 	mutex_unlock(&load_lock);
 }
 
@@ -352,32 +386,14 @@ static int set_learn(const char *value, const struct kernel_param *kp)
 
 	if (error)
 		return error;
+	mutex_lock(&load_lock);
 	mutex_lock(&tune_lock);
-	error = -EINVAL;
-	if (class_ >= 0 && (!model || !(model->knob.parts & LINNET_PART_NETWORK))) {
-		pr_err("learn: there is no network; set the parameter model to a file that has one\n");
-		goto out;
-	}
-	if (class_ < -1 || (class_ >= 0 && class_ >= model->knob.levels)) {
-		pr_err("learn: %d is no class of the model; give 0 to %d, or -1\n", class_,
-		       model ? (int)model->knob.levels - 1 : -1);
-		goto out;
-	}
-	if (class_ >= 0) {
-		kernel_fpu_begin();
-		linnet_small_options_of(&model->options, LINNET_SOFTMAX, RATE_PPM, MOMENTUM_PPM);
-		error = linnet_small_check(&model->network, &model->options);
-		kernel_fpu_end();
-		if (error) {
-			pr_err("learn: the network's last layer is not linear or softmax\n");
-			error = -EINVAL;
-			goto out;
-		}
-	}
-	learn = class_;
-	error = 0;
-out:
+	if (started)
+		error = learn_as(class_);
+	else
+		learn = class_;
 	mutex_unlock(&tune_lock);
+	mutex_unlock(&load_lock);
 	return error;
 }
 

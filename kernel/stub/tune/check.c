@@ -520,6 +520,8 @@ int main(int argc, char **argv)
 	apart(a_model_decides_and_learns, 0, sum);
 	apart(a_model_less_sure_than_its_floor_leaves_it_to_the_rule, 0, sum);
 	apart(a_short_window_is_not_learned, 0, sum);
+	for (unsigned int line = 0; line < LINES; line++)
+		apart(the_command_line_names_model_and_class, line, sum);
 	apart(a_model_file_is_bounded, 0, sum);
 	for (unsigned int when = 0; when < SETS; when++)
 		apart(the_owner_keeps_what_he_sets, when, sum);

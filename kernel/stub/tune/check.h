@@ -34,6 +34,8 @@ void a_direct_read_demands_nothing(unsigned int has_demands);
 void a_model_decides_and_learns(unsigned int unused);
 void a_model_less_sure_than_its_floor_leaves_it_to_the_rule(unsigned int unused);
 void a_short_window_is_not_learned(unsigned int unused);
+enum { MODEL_FIRST, LEARN_FIRST, NO_MODEL, NO_CLASS, LINES };
+void the_command_line_names_model_and_class(unsigned int line);
 void a_model_file_is_bounded(unsigned int unused);
 /* values.c */
 enum { BEFORE_A_READ, BEFORE_UNLOADING, WHILE_UNLOADING, SETS };

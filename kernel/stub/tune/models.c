@@ -132,6 +132,31 @@ void a_short_window_is_not_learned(unsigned int unused_number)
 	stub_exit();
 }
 
+/* `modprobe linnet_tune model=m learn=1`, in both orders; a class or a model that is not there fails the start. */
+void the_command_line_names_model_and_class(unsigned int line)
+{
+	struct stub_file data;
+	struct file *open;
+
+	if (line == LEARN_FIRST)
+		CHECK(tune_learn_ops.set("1", &unused) == 0);
+	if (line != NO_MODEL)
+		CHECK(tune_model_ops.set("m", &unused) == 0);
+	if (line != LEARN_FIRST)
+		CHECK(tune_learn_ops.set(line == NO_CLASS ? "9" : "1", &unused) == 0);
+	if (line == NO_MODEL || line == NO_CLASS) {
+		CHECK(stub_init() == -EINVAL);
+		return;
+	}
+	CHECK(stub_init() == 0 && says("status", "model m classes") && says("status", "learn 1\n"));
+	open = decided_on(&data, 72, DEVICE_PAGES, true);
+	CHECK(atomic64_read(&tune_counters.learned) > 0);
+	/* Another model has other classes. */
+	CHECK(tune_model_ops.set("m", &unused) == 0 && says("status", "learn -1\n"));
+	stub_exit();
+	stub_close(open);
+}
+
 /* Whatever a larger file holds is not looked at. */
 void a_model_file_is_bounded(unsigned int unused_number)
 {
