@@ -92,32 +92,37 @@ static struct linnet_tree_node node_at(const uint8_t *p)
 	return (struct linnet_tree_node){ .word = get32(p), .feature = get16(p + 4), .right = get16(p + 6) };
 }
 
-/* The bits of a number that a file may contain: neither NaN nor infinity. */
+/* Whether a file may contain a number of these bits: neither NaN nor infinity. */
 static int is_finite32(uint32_t bits)
 {
 	return (bits & 0x7f800000) != 0x7f800000;
 }
 
-static int is_finite64(uint64_t bits)
+/* Below 2^power in size, and no NaN. */
+static int is_below(uint64_t bits, uint32_t power)
 {
-	const uint64_t exponent = (uint64_t)0x7ff << 52;
+	return (bits >> 52 & 0x7ff) < 1023 + power;
+}
 
-	return (bits & exponent) != exponent;
+/* As of floats, which are below 2^128: then what is learned from more of them stays finite. */
+static int is_mean(uint64_t bits)
+{
+	return is_below(bits, 128);
 }
 
 static int is_variance(uint64_t bits)
 {
-	return is_finite64(bits) && !(bits >> 63);
+	return is_below(bits, 256) && !(bits >> 63);
 }
 
-/* Rejects numbers that a file may not contain: NaN, infinity, and negative variances. */
+/* Rejects numbers that a file may not contain: NaN, infinity, and moments that no floats have. */
 static int check_numbers(const uint8_t *bytes, const struct places *places, size_t *offset)
 {
 	for (size_t at = places->moments; at < places->layers; at += 8) {
 		uint64_t bits = get64(bytes + at);
 		int variance = (at - places->moments) % MOMENTS_BYTES != 0;
 
-		if (variance ? !is_variance(bits) : !is_finite64(bits))
+		if (variance ? !is_variance(bits) : !is_mean(bits))
 			return refuse(offset, at, LINNET_E_FIELD);
 	}
 	for (size_t at = places->network; at < places->nodes; at += 4)
@@ -233,7 +238,7 @@ static int is_storable(const struct linnet_knob *knob, const struct linnet_norma
 	if (normaliser->rows > LINNET_NORMALISER_ROWS_MAX)
 		return 0;
 	for (uint32_t i = 0; i < knob->inputs; i++)
-		if (!is_finite64(*(const bits64 *)(const void *)&normaliser->moments[i].mean) ||
+		if (!is_mean(*(const bits64 *)(const void *)&normaliser->moments[i].mean) ||
 		    !is_variance(*(const bits64 *)(const void *)&normaliser->moments[i].variance))
 			return 0;
 	for (uint32_t v = 0; network && v < network->value_count; v++)

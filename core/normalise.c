@@ -5,7 +5,8 @@
  * Let d be the distance of a row from the mean and a the weight of the row. The mean moves by a d and the variance
  * becomes (1 - a) (variance + a d^2). For a = 1/n these are the mean and the variance of n rows, exactly Welford's
  * recurrence; for a constant a they are exponential averages. They are doubles so that updates still count after 2^32
- * rows and the square of a float cannot overflow.
+ * rows and the square of a float cannot overflow: from moments as a file may hold them (knob.c), the variance stays
+ * below 2^258.
  */
 #include "tune.h"
 

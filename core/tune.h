@@ -78,8 +78,8 @@ int linnet_sampler_keep(struct linnet_sampler *sampler);
 
 /* Moments of one feature. */
 struct linnet_moments {
-	double mean;
-	double variance; /* of the population, 0 or more */
+	double mean;     /* below 2^128 in size, as floats are */
+	double variance; /* of the population, 0 or more and below 2^256 */
 };
 
 /*
@@ -310,7 +310,7 @@ void linnet_knob_load_network(const struct linnet_knob *knob, struct linnet_smal
 /*
  * Writes what was learned back into the bytes of a file from which `knob` was read: moments, numbers of the network
  * (NULL: unchanged) and checksum. Shape, values and tree stay. LINNET_E_RANGE, and the bytes are unchanged, if the file
- * could not be read again: a number that is not finite, a negative variance, or too many rows.
+ * could not be read again: a number that is not finite, moments out of their range, or too many rows.
  */
 int linnet_knob_store(uint8_t *bytes, size_t size, const struct linnet_knob *knob,
 		      const struct linnet_normaliser *normaliser, const struct linnet_small *network);

@@ -149,8 +149,8 @@ def read(data: bytes) -> dict:
     moments = []
     for at in range(at_moments, at_layers, 16):
         mean, variance = get("d", at), get("d", at + 8)
-        must(math.isfinite(mean), "field", at)
-        must(math.isfinite(variance) and math.copysign(1, variance) > 0, "field", at + 8)
+        must(abs(mean) < 2.0**128, "field", at)
+        must(0 <= variance < 2.0**256 and math.copysign(1, variance) > 0, "field", at + 8)
         moments.append((mean, variance))
     at = at_layers + 8 * len(shape)
     for number in range(at, at_nodes, 4):
@@ -360,6 +360,8 @@ def refusals(good: bytes, levels: int, inputs: int, layers: int) -> dict[str, by
         "reserved": patch(good, 95, "B", 1),
         "reserved-in-a-word": patch(good, 75, "B", 1),
         "mean-nan": patch(good, moments, "d", math.nan),
+        "mean-large": patch(good, moments, "d", -(2.0**128)),
+        "variance-large": patch(good, moments + 8, "d", 2.0**256),
         "variance-negative": patch(good, moments + 8, "d", -1.0),
         "variance-infinite": patch(good, moments + 8, "d", math.inf),
         "outputs-none": patch(good, entry, "I", 0),

@@ -65,7 +65,9 @@ static void refuse_stores(uint8_t *copy, const struct linnet_knob *knob)
 	refuse_store(copy, knob, &model.normaliser.rows, &(uint64_t){ LINNET_NORMALISER_ROWS_MAX + 1 }, 8);
 	refuse_store(copy, knob, &last->mean, &(uint64_t){ 0x7ff0000000000000 }, 8);
 	refuse_store(copy, knob, &last->mean, &(uint64_t){ 0xfff8000000000000 }, 8);
+	refuse_store(copy, knob, &last->mean, &(uint64_t){ 0xc7f0000000000000 }, 8); /* -2^128 */
 	refuse_store(copy, knob, &last->variance, &(uint64_t){ 0x7ff0000000000000 }, 8);
+	refuse_store(copy, knob, &last->variance, &(uint64_t){ 0x4ff0000000000000 }, 8); /* 2^256 */
 	refuse_store(copy, knob, &last->variance, &(uint64_t){ 0xbff0000000000000 }, 8);
 	if (knob->parts & LINNET_PART_NETWORK) {
 		refuse_store(copy, knob, &model.values[0], &(uint32_t){ 0x7f800000 }, 4);

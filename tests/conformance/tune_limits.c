@@ -96,6 +96,19 @@ static void normalisers(void)
 		CHECK(linnet_normaliser_learn(&normaliser, row) == LINNET_E_INPUT);
 		CHECK(normaliser.rows == 0 && normaliser.refused == 1 && moments[0].mean == 0);
 	}
+	/* From the largest moments of a file on, the largest floats are learned, and all stays finite. */
+	for (uint32_t memory = 1; memory <= 100; memory += 33) {
+		CHECK(linnet_normaliser_init(&normaliser, 1, memory, moments) == 0);
+		moments[0] = (struct linnet_moments){ -0x1.fffffffffffffp127, 0x1.fffffffffffffp255 };
+		normaliser.rows = memory;
+		for (int r = 0; r < 1000; r++) {
+			const float x = r % 2 ? -0x1.fffffep127f : 0x1.fffffep127f;
+
+			CHECK(linnet_normaliser_learn(&normaliser, &x) == 0);
+			CHECK(moments[0].mean > -0x1p128 && moments[0].mean < 0x1p128);
+			CHECK(moments[0].variance >= 0 && moments[0].variance < 0x1p258);
+		}
+	}
 	/* A deviation of a billionth of the mean or less is none. */
 	CHECK(z_score(1, 0.9e-9) == 0 && z_score(-1, 0.9e-9) == 0);
 	CHECK(z_score(1, 1.1e-9) == LINNET_Z_MAX && z_score(-1, 1.1e-9) == LINNET_Z_MAX);

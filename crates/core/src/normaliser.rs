@@ -12,9 +12,9 @@ pub const Z_MAX: f32 = 16.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C)]
 pub struct Moments {
-    /// Mean.
+    /// Mean, below 2^128 in size, as floats are.
     pub mean: f64,
-    /// Variance of the population, 0 or more.
+    /// Variance of the population, 0 or more and below 2^256.
     pub variance: f64,
 }
 
@@ -33,15 +33,16 @@ impl Normaliser {
         Normaliser::from_moments(vec![Moments::default(); inputs], 0, memory)
     }
 
-    /// A normaliser with the moments of this many rows.
+    /// A normaliser with the moments of this many rows; [`Error::Shape`] where they are out of range or too many.
     pub fn from_moments(moments: Vec<Moments>, rows: u64, memory: u32) -> Result<Normaliser, Error> {
         if !(1..=KNOB_INPUTS_MAX).contains(&moments.len()) {
             return Err(Error::Shape(format!("{} features, where 1 to {KNOB_INPUTS_MAX} are allowed", moments.len())));
         }
-        if let Some(bad) = moments.iter().find(|m| !(m.mean.is_finite() && m.variance.is_finite() && m.variance >= 0.0))
-        {
+        let (mean_max, variance_max) = (2.0_f64.powi(128), 2.0_f64.powi(256));
+        let floats_have = |m: &&Moments| m.mean.abs() < mean_max && (0.0..variance_max).contains(&m.variance);
+        if let Some(bad) = moments.iter().find(|m| !floats_have(m)) {
             return Err(Error::Shape(format!(
-                "mean {} and variance {} are not those of numbers",
+                "mean {} and variance {} are not those of floats",
                 bad.mean, bad.variance
             )));
         }

@@ -110,6 +110,15 @@ fn what_no_file_can_hold_is_not_written() {
     assert!(text(|k| (k.network, k.values) = (None, vec![1, 2, 3])).contains("DecisionTree"));
 }
 
+#[test]
+fn moments_are_those_of_floats() {
+    let taken = |mean, variance| Normaliser::from_moments(vec![Moments { mean, variance }], 1, 0).is_ok();
+    assert!(taken(f64::from(f32::MAX), f64::from(f32::MAX).powi(2)) && taken(-f64::from(f32::MAX), 0.0));
+    for (mean, variance) in [(1e200, 0.0), (-1e39, 0.0), (0.0, 1e80), (0.0, -1.0), (f64::NAN, 0.0), (0.0, f64::NAN)] {
+        assert!(!taken(mean, variance), "{mean} {variance}");
+    }
+}
+
 /// A tree in which every path has this many splits.
 fn complete(nodes: &mut Vec<TreeNode>, depth: u32) {
     if depth == 0 {
