@@ -4,8 +4,9 @@
  *
  * `head` counts records put and `tail` records taken; each is written by one side only. The producer writes a record,
  * then stores `head` with release; the consumer loads `head` with acquire, then reads the record. `tail` returns slots
- * in the same way. Each side loads the other's counter only when its last value no longer suffices, so the cache line
- * moves once per lap and not once per record.
+ * in the same way. Each side loads the other's counter only when its last value no longer suffices: the producer once per
+ * lap, the consumer when it has taken all that it knew of. What both sides read in every call nobody writes, and it has a
+ * cache line of its own, as each side has.
  */
 #include "tune.h"
 
@@ -110,5 +111,7 @@ int linnet_sampler_keep(struct linnet_sampler *sampler)
 }
 
 /* Bindings in other languages mirror these. */
-_Static_assert(sizeof(struct linnet_ring) == 128, "struct linnet_ring");
+_Static_assert(sizeof(struct linnet_ring) == 192, "struct linnet_ring");
+_Static_assert(offsetof(struct linnet_ring, tail) == 64 && offsetof(struct linnet_ring, words) == 128,
+	       "cache lines of struct linnet_ring");
 _Static_assert(sizeof(struct linnet_sampler) == 32, "struct linnet_sampler");

@@ -17,7 +17,7 @@ struct Shared {
 struct Aligned(ffi::Ring);
 
 // SAFETY: there is one producer and one consumer, as the C ring requires; its counters are atomic, and each side writes
-// only its own half of the struct.
+// only its own part of the struct.
 unsafe impl Send for Shared {}
 // SAFETY: as for Send.
 unsafe impl Sync for Shared {}

@@ -66,10 +66,11 @@ pub struct Ring {
     pub spare0: [u64; 5],
     pub tail: u64,
     pub head_seen: u64,
+    pub spare1: [u64; 6],
     pub words: *mut u64,
     pub capacity: u32,
     pub record_words: u32,
-    pub spare1: [u64; 4],
+    pub spare2: [u64; 6],
 }
 
 #[derive(Clone)]
@@ -113,7 +114,8 @@ pub struct Knob {
 }
 
 const _: () = assert!(size_of::<SmallLayer>() == 12 && size_of::<Small>() == 40 + 12 * LAYERS_MAX);
-const _: () = assert!(size_of::<Normaliser>() == 32 && size_of::<Ring>() == 128 && size_of::<FastTree>() == 1364);
+const _: () = assert!(std::mem::offset_of!(Ring, tail) == 64 && std::mem::offset_of!(Ring, words) == 128);
+const _: () = assert!(size_of::<Normaliser>() == 32 && size_of::<Ring>() == 192 && size_of::<FastTree>() == 1364);
 const _: () = assert!(size_of::<Knob>() == 80 + 4 * KNOB_LEVELS_MAX + 8 * LAYERS_MAX);
 
 unsafe extern "C" {
