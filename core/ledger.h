@@ -29,7 +29,8 @@ extern "C" {
 	DOUBT(1, LINNET_DOUBT_SHORT, "short")         /* a write ended, but not as a whole there */    \
 	DOUBT(2, LINNET_DOUBT_ERROR, "error")         /* a write, discard or flush failed there */     \
 	DOUBT(3, LINNET_DOUBT_UNKNOWN, "unknown")     /* some leg got data that are not the volume's */ \
-	DOUBT(4, LINNET_DOUBT_SUSPENDED, "suspended") /* it was suspended, reloaded or removed */
+	DOUBT(4, LINNET_DOUBT_SUSPENDED, "suspended") /* it was suspended, reloaded or removed */      \
+	DOUBT(5, LINNET_DOUBT_TOLD, "told")           /* the operator or udev said so */
 
 #define LINNET_DOUBT_NUMBER(number, constant, name) constant = number,
 enum linnet_doubt { LINNET_DOUBT_TABLE(LINNET_DOUBT_NUMBER) LINNET_DOUBTS };

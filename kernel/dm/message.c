@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Messages change settings under load. Each has one or two words after its name. They are handled one at a time.
+ * Messages change settings under load. Each has up to two words after its name. They are handled one at a time.
  */
 #include "linnet-dm.h"
 
@@ -109,6 +109,14 @@ static int trust(struct linnet_dm *dm, const char *number, const char *generatio
 	return linnet_volume_trust(dm->volume, leg->index, value);
 }
 
+static int distrust(struct linnet_dm *dm)
+{
+	if (!dm->volume)
+		return -EINVAL;
+	linnet_volume_distrust(dm->volume);
+	return 0;
+}
+
 /* `hedge <percent>` */
 static int set_hedge(struct linnet_dm *dm, const char *word)
 {
@@ -133,6 +141,8 @@ static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
 			linnet_status_reset(dm);
 			return 0;
 		}
+		if (!strcmp(word, "distrust"))
+			return distrust(dm);
 	} else if (argc == 2) {
 		if (!strcmp(word, "policy"))
 			return set_policy(dm, argv[1]);

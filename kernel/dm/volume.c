@@ -286,8 +286,6 @@ int linnet_volume_trust(struct linnet_volume *volume, u32 leg, u64 generation)
 	return refused ? -ESTALE : 0;
 }
 
-/* ---- lifetime ---- */
-
 static void doubt_legs(struct linnet_volume *volume, enum linnet_doubt doubt)
 {
 	u32 k;
@@ -295,6 +293,13 @@ static void doubt_legs(struct linnet_volume *volume, enum linnet_doubt doubt)
 	for (k = 0; k < volume->dm->leg_count; k++)
 		linnet_volume_doubt(volume, k, doubt);
 }
+
+void linnet_volume_distrust(struct linnet_volume *volume)
+{
+	doubt_legs(volume, LINNET_DOUBT_TOLD);
+}
+
+/* ---- lifetime ---- */
 
 int linnet_volume_resume(struct linnet_volume *volume)
 {

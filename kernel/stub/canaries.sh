@@ -43,6 +43,7 @@ the worker compares all held writes|volume.c|s/n < HELD_WINDOW \&\& //
 held writes change places|volume.c|s/bio_list_merge_head(&volume->held, &waiting);/while ((bio = bio_list_pop(\&waiting))) bio_list_add(\&volume->held, bio);/
 trust from while the volume was suspended|volume.c|/doubt_legs(volume, LINNET_DOUBT_NEW);/d
 a suspended volume keeps its trust|volume.c|/doubt_legs(volume, LINNET_DOUBT_SUSPENDED);/d
+trust that was denied is kept|volume.c|/doubt_legs(volume, LINNET_DOUBT_TOLD);/d
 REQ_FAILFAST for the last leg|policy.c|s/(is_power_of_2(usable) \&\& !dm->volume) || //
 REQ_FAILFAST for a leg that is tried again|policy.c|s/ || io->patient ? 0/ ? 0/
 a replica that had no time to try again|policy.c|s/if (unlikely(!usable \&\& io->hasty))/if (0)/

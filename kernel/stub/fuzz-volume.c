@@ -256,7 +256,7 @@ static void suspend_leg(u32 k)
 static void step(void)
 {
 	static const char *const messages[] = { "policy shortest-queue", "policy ewma-inflight", "policy baseline", "off", "on", "on",
-						"fail 0", "revive 0", "revive 1", "reset", "policy shortest-queue" };
+						"fail 0", "revive 0", "revive 1", "reset", "distrust", "policy shortest-queue" };
 
 	stub_cpu = below(STUB_CPUS);
 	stub_now += below(50) ? below(100000) : below(40) * NSEC_PER_MSEC;

@@ -49,7 +49,7 @@ static const char *const bad_messages[] = {
 	"", "policy", "policy best", "policy linnos now", "load", "load 8 slow.linnet", "load x slow.linnet", "load ../x",
 	"load 0 0 slow.linnet", "unload 9", "unload 0 0", "revoke", "revoke maybe", "ioprio", "ioprio 7", "ioprio 0x12345",
 	"ioprio 0x0", "ioprio 0x4000", "ioprio 0x4007", "ioprio 0x6000", "ioprio 0x0008", "ioprio 0x8008",
-	"on now", "fail", "fail 8", "fail -1", "revive", "revive 8", "reset all", "hedge", "hedge 51", "hedge -1", "hedge 2 3", "surprise",
+	"on now", "fail", "fail 8", "fail -1", "revive", "revive 8", "reset all", "distrust", "hedge", "hedge 51", "hedge -1", "hedge 2 3", "surprise",
 };
 
 /* Printed lines are accepted, and print themselves. */

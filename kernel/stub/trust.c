@@ -7,8 +7,8 @@
  * Three actors, with a few steps each, run in every order that device-mapper allows; and in each order, one step of
  * another actor runs within a step, at each place in turn where another CPU could act. After every step: if leg 1 is
  * trusted, the generation was read after the last event had begun, so that md was looked at after it. And a read goes
- * to a drive only while it is the leg's, on trust that was given for this drive. In the same way somebody writes to a leg
- * while a read is steered there.
+ * to a drive only while it is the leg's, on trust that was given for this drive. In the same way somebody writes to a leg, or
+ * says that none is to be trusted, while a read is steered there.
  */
 #include "check.h"
 
@@ -282,11 +282,17 @@ static void write_around(void)
 	end(&b);
 }
 
+static void say_so(void)
+{
+	acted = true;
+	CHECK(tell(top, "distrust") == 0, "distrust");
+}
+
 /*
- * Somebody writes to the leg while a read is being steered there, at each place in turn, or while it is there: in any case
- * it ends with md, whose drives try again by themselves.
+ * Somebody writes to the leg, or says that it is not to be trusted, while a read is being steered there, at each place in
+ * turn, or while it is there: in any case it ends with md, whose drives try again by themselves.
  */
-static void check_written(void)
+static void check_in_between(void (*event)(void))
 {
 	unsigned long fell_back = 0, sent_again = 0;
 
@@ -296,14 +302,14 @@ static void check_written(void)
 		begin();
 		trust_both(top, legs);
 		acted = false;
-		stub_other = write_around;
+		stub_other = event;
 		stub_points = place;
 		b = start(top, REQ_OP_READ, 800, &read_vec);
 		stub_points = 0;
 		fell_back += acted;
 		if (!acted) {
 			CHECK(b->bio.bi_bdev == stub_devs[0].bdev, "not steered");
-			write_around();
+			event();
 			stub_complete(b, BLK_STS_OK);
 			CHECK(!b->ended, "what was read at a drive is taken");
 			stub_run_works();
@@ -321,8 +327,8 @@ void check_trust_races(void)
 {
 	u8 order[STEPS];
 
-	check_written();
-
+	check_in_between(write_around);
+	check_in_between(say_so);
 	explore(order, 0, BIT(USER) | BIT(LEG) | BIT(WRITER));
 	explore(order, 0, BIT(USER) | BIT(VOLUME) | BIT(WRITER));
 	CHECK(preempted > 1000 && steered && moved, "%lu preempted steps, %lu and %lu reads", preempted, steered, moved);

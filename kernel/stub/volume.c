@@ -400,6 +400,39 @@ static void check_read_error(void)
 	CHECK(reads() == 3, "not steered");
 }
 
+/* Somebody knows that the legs are not to be trusted. What is in flight goes on, and a read that is at a drive ends with md. */
+static void check_distrust(void)
+{
+	struct stub_bio *b = start(top, REQ_OP_READ, 64, 8, &vecs[7]), *w = start(top, REQ_OP_WRITE, 8, 8, &vecs[0]);
+	u64 generation = count_of(top, "generation", 0);
+
+	CHECK(place(b) < 2, "not steered");
+	for (u32 k = 0; k < 2; k++)
+		end(part(k, 8, 8, &vecs[0]), BLK_STS_OK);
+	CHECK(tell(top, "distrust") == 0, "distrust");
+	for (u32 k = 0; k < 2; k++)
+		wants(k, "untrusted", "told", __LINE__);
+	CHECK(reads() == 1U << ARRAY, "reads go past md");
+	CHECK(trust(0, generation) == -ESTALE, "trust from before");
+	stub_complete(b, BLK_STS_OK);
+	stub_run_works();
+	CHECK(b->below && place(b) == ARRAY, "what was read at a drive is taken");
+	end(b, BLK_STS_OK);
+	end(w, BLK_STS_OK);
+	for (u32 k = 0; k < 2; k++)
+		CHECK(trust(k, count_of(top, "generation", (int)k)) == 0, "trust");
+	CHECK(reads() == 3, "where the legs are was known");
+	/* A volume that is suspended is told, too. */
+	top->type->presuspend(top);
+	top->type->postsuspend(top);
+	generation = count_of(top, "generation", 1);
+	CHECK(tell(top, "distrust") == 0 && count_of(top, "generation", 1) > generation, "while suspended");
+	CHECK(top->type->preresume(top) == 0, "resume");
+	if (top->type->resume)
+		top->type->resume(top);
+	trust_legs();
+}
+
 static void check_suspend(void)
 {
 	legs[0]->type->presuspend(legs[0]);
@@ -508,6 +541,7 @@ void check_volume(void)
 	check_foreign(true);
 	check_flood();
 	check_length();
+	check_distrust();
 	check_suspend();
 	check_losses();
 	check_refused();

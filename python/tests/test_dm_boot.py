@@ -17,7 +17,10 @@ create) [ ! -e dm/$2 ] && case $* in *unheard-of*) false ;; esac && : >dm/$2 ;;
 info) [ -e dm/$2 ] ;;
 remove) rm dm/$2 ;;
 status) cat status-$4 ;;
+message) [ ! -e old-module ] ;;
+load) [ ! -e no-memory ] ;;
 table)
+	[ $# -gt 2 ] || set -- table --target linnet "$2"
 	[ ! -e table-$4 ] || cat table-$4
 	[ ! -e dm/$4 ] || case $3-$4 in linnet-leg-*-leg*) echo "0 131072 linnet-leg 8:${4##*-leg} 0" ;; esac ;;
 esac
@@ -91,6 +94,8 @@ class Machine:
         changes = (
             "dmsetup create",
             "dmsetup remove",
+            "dmsetup message",
+            "dmsetup load",
             "dmsetup suspend",
             "dmsetup resume",
             "mdadm --assemble",
@@ -140,27 +145,46 @@ def test_an_array_with_partitions_stays_without_the_volume(machine: Machine) -> 
     assert machine.run("top", "/dev/md0", UUID)[1].startswith("LINNET_VOLUME=vol\n")
 
 
-@pytest.mark.parametrize("trust", ["trusted", "pending", "untrusted"])
-def test_a_member_that_is_no_leg_ends_the_trust(machine: Machine, trust: str) -> None:
+TABLE = "0 129024 linnet md 9:0 2 253:0 2048 253:1 2048 0"
+TOLD = "dmsetup message vol 0 distrust"
+RELOADED = [TOLD, f"dmsetup load vol --table {TABLE}", "dmsetup resume --nolockfs --noudevsync vol"]
+
+
+@pytest.mark.parametrize(
+    ("trust", "module", "ended"),
+    [
+        ("trusted", "", [TOLD]),
+        ("pending", "", [TOLD]),
+        ("untrusted", "", []),
+        ("trusted", "old-module", RELOADED),
+    ],
+)
+def test_a_member_that_is_no_leg_ends_the_trust(machine: Machine, trust: str, module: str, ended: list[str]) -> None:
     machine.drives(2)
+    (machine.root / (module or "new-module")).touch()
     assert machine.run("start", "vol")[0] == 0
     holder = machine.root / "sys/block/md0/holders/dm-2/dm"
     holder.mkdir(parents=True)
     (holder / "name").write_text("vol\n")
-    (machine.root / "table-vol").write_text("0 129024 linnet md 9:0 2 253:0 2048 253:1 2048 0\n")
+    (machine.root / "table-vol").write_text(f"{TABLE}\n")
     (machine.root / "status-vol").write_text(f"0 129024 linnet replica 253:0 U lat 1 trust {trust} why new\n")
     assert machine.run("top", "/dev/md0", UUID)[0] == 0 and machine.log == [], "all members are legs"
     stranger = machine.root / "sys/class/block/sdc"
     (stranger / "holders").mkdir(parents=True)
     (stranger / "dev").write_text("8:2\n")
     (machine.root / "etc/linnet/volumes.d/vol.conf").unlink()
-    ended = [] if trust == "untrusted" else ["dmsetup suspend --nolockfs vol", "dmsetup resume --noudevsync vol"]
     said = machine.run("leg", "/dev/sdc", UUID)[2]
     assert machine.log == ended, "before md has it"
-    assert ("8:2 has the superblock of md0 and is no leg of it" in said) == bool(ended)
+    assert ("8:2 has the superblock of md0 and is no leg of it; reads go through md" in said) == bool(ended)
     (machine.root / "sys/block/md0/md/dev-0/block/dev").write_text("8:2\n")
     out = machine.run("top", "/dev/md0", UUID)[1]
     assert machine.log == ended and out == "LINNET_VOLUME=vol\nLINNET_LINKS=\n"
+    if ended:
+        (machine.root / "old-module").touch()
+        (machine.root / "no-memory").touch()
+        said = machine.run("leg", "/dev/sdc", UUID)[2]
+        assert "no leg of it, but what it trusts is trusted still: dmsetup message vol 0 distrust" in said
+        assert machine.log == RELOADED[:-1], "the volume is left suspended"
 
 
 def test_a_worker_of_udev_waits_for_no_other(machine: Machine) -> None:

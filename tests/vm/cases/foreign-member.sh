@@ -29,7 +29,8 @@ say "a member that is no leg"
 mdadm --add $ARRAY "$(drive 2)"
 udevadm settle
 expect "trust" "$(trusted vol 2)" "untrusted untrusted "
-grep -q 'and is no leg of it' <(dmesg) || fail "the log says nothing"
+expect "why" "$(status vol why 0)" told
+grep -q 'and is no leg of it; reads go through md' <(dmesg) || fail "the log says nothing"
 mdadm --grow $ARRAY --raid-devices=3
 md_idle
 mdadm $ARRAY --fail /dev/mapper/leg0

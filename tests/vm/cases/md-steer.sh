@@ -88,6 +88,10 @@ trust_all vol 2
 dmsetup suspend vol; dmsetup resume vol
 expect "the legs" "$(trusted vol 2)" "untrusted untrusted "
 trust_all vol 2
+dmsetup message vol 0 distrust
+expect "the legs" "$(trusted vol 2)" "untrusted untrusted "
+expect "why" "$(status vol why 1)" told
+trust_all vol 2
 
 say "one write is in flight when a leg fails, and one that overlaps it comes"
 dmsetup remove vol; mdadm --stop $ARRAY; dmsetup remove leg0; dmsetup remove leg1
