@@ -267,7 +267,8 @@ struct linnet_replica {
 	uint32_t in_flight;
 	uint32_t errors_in_row;
 	uint32_t revokes_in_row; /* since a read last completed; the caller counts them */
-	uint32_t probing;      /* a probe is in flight */
+	uint16_t probing;      /* a probe is in flight */
+	uint16_t reads_failed; /* some of errors_in_row are of reads */
 	uint32_t return_event; /* low half of the number of the arrival of the probe that ends its absence; 0: not yet sent */
 };
 

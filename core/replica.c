@@ -7,7 +7,8 @@
  * Consecutive errors take a replica out of service for a while. When that time is over, the next read is its probe.
  * Other reads avoid the replica until the probe has ended. If it fails, the replica is out of service for twice as long
  * as before. If it is withdrawn, the next read is the probe. Other I/Os that fail meanwhile, which may have been in
- * flight when the replica went out of service, say nothing new and lengthen nothing.
+ * flight when the replica went out of service, say nothing new and lengthen nothing. A read that completes ends the row; a
+ * write does so only if every error was a write's.
  */
 #include "replica.h"
 
@@ -90,6 +91,7 @@ void linnet_replica_fail(struct linnet_replica *replica, const struct linnet_set
 	int was_out = replica->errors_in_row >= settings->errors_max, ends = ends_absence(replica, flight);
 
 	linnet_replica_withdraw(replica, flight, now_ns);
+	replica->reads_failed |= flight->is_read;
 	if (replica->errors_in_row < UINT32_MAX)
 		replica->errors_in_row++;
 	if (replica->errors_in_row < settings->errors_max || (was_out && !ends))

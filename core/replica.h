@@ -91,6 +91,7 @@ linnet_replica_arrived(struct linnet_replica *replica, const struct linnet_setti
 static inline void linnet_replica_pardoned(struct linnet_replica *replica)
 {
 	replica->errors_in_row = 0;
+	replica->reads_failed = 0;
 	replica->out_until_ns = 0;
 	replica->backoff_ns = 0;
 }
@@ -103,11 +104,14 @@ linnet_replica_completed(struct linnet_replica *replica, const struct linnet_fli
 	if (flight->place != LINNET_UNTRACKED)
 		linnet_inflight_completed(&replica->inflight, replica->ios, flight->place, at_ns);
 	linnet_leave(replica, flight);
-	linnet_replica_pardoned(replica);
 	if (!flight->is_read) {
+		/* It says nothing of reads: drives write sectors that they cannot read. */
+		if (!replica->reads_failed)
+			linnet_replica_pardoned(replica);
 		linnet_track_leave(replica, flight);
 		return latency_ns;
 	}
+	linnet_replica_pardoned(replica);
 	linnet_track_read(replica, flight, latency_ns);
 	replica->learnt_ns = at_ns;
 	replica->revokes_in_row = 0;

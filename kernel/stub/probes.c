@@ -289,7 +289,9 @@ static void check_above_md(void)
 	stub_run_works();
 	CHECK(!stub_own_count && count_of(top, "unprobed", -1) == 1, "a leg that is suspended is probed");
 	legs[0]->type->resume(legs[0]);
-	trust_both(top, legs); /* md's write there ended well, so the leg is back in service */
+	trust_both(top, legs);
+	CHECK(state_of(top, 0) == 'D', "md's write there puts a leg whose reads fail back in service");
+	CHECK(tell(top, "revive 0") == 0, "revive");
 	fail_steered();
 	/* The leg has less than the read wants. */
 	member = ((struct linnet_dm *)top->private)->legs[0].member;

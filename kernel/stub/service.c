@@ -131,6 +131,49 @@ static void check_errors(const char *policy)
 	stub_remove(ti);
 }
 
+/*
+ * Above md, every read of leg 0 fails and every write succeeds: reads avoid the leg, but for a probe now and then. A write
+ * ends the errors of writes.
+ */
+static void check_writes(void)
+{
+	char words[2][16] = { "/dev/leg0 16", "/dev/leg1 16" }, *error;
+	struct dm_target *legs[2] = { stub_create_leg(words[0], 0), stub_create_leg(words[1], 1) };
+	struct dm_target *ti = make("md /dev/leg7 2 253:0 2048 253:1 2048 2 policy shortest-queue", false, &error);
+	u32 met = 0;
+
+	CHECK(ti, "%s", error);
+	trust_both(ti, legs);
+	for (u32 n = 0; n < 200; n++) {
+		struct stub_bio *b = start(ti);
+
+		if (where(b) == 0) {
+			fail(b, BLK_STS_MEDIUM);
+			met++;
+		}
+		finish(b);
+		stub_run_works();
+		while (stub_own_count)
+			stub_complete_own(0, stub_own[0]->bi_bdev == stub_devs[0].bdev ? BLK_STS_MEDIUM : BLK_STS_OK, 9);
+		stub_now += MS / 10;
+		trust_both(ti, legs); /* writes to both */
+	}
+	CHECK(met == 3, "%u reads of 200 go to a leg whose reads fail", met);
+	stub_remove(ti);
+	stub_remove(legs[0]);
+	stub_remove(legs[1]);
+	ti = must("1 /dev/leg0 0 0");
+	for (u32 n = 0; n < 6; n++) {
+		struct stub_bio *b = new_bio(REQ_OP_WRITE, 0, 8, 4096);
+
+		stub_submit(ti, b);
+		stub_complete(b, n % 3 < 2 ? BLK_STS_NOSPC : BLK_STS_OK);
+		free(b);
+		CHECK(state_of(ti, 0) == 'A', "out of service after errors of writes that are not in a row");
+	}
+	stub_remove(ti);
+}
+
 /* Reads in flight when a replica goes out of service: their errors do not lengthen the time. */
 static void check_burst(void)
 {
@@ -277,6 +320,7 @@ void check_service(void)
 {
 	check_errors("policy baseline");
 	check_errors("policy shortest-queue");
+	check_writes();
 	check_burst();
 	check_one_probe();
 	check_all_out();

@@ -71,8 +71,10 @@ struct Copy {
 struct Expected {
     in_flight: u32,
     pages: u32,
-    /// Copies that failed since the last one that succeeded.
+    /// Copies that failed since the last read that succeeded, or write while only writes had failed.
     errors: u32,
+    /// Some of them were reads.
+    reads_failed: bool,
     /// Out of service until then; the next read is its probe.
     out_until_ns: Nanos,
     backoff_ns: Nanos,
@@ -133,11 +135,15 @@ impl Checker {
         let (now_ns, Some(Rules { config, .. })) = (self.now_ns, &self.rules) else { return };
         let limit_ns = if request.op.is_read() { config.read_timeout_ns } else { config.write_timeout_ns };
         if end == End::Completed {
-            (expected.errors, expected.out_until_ns, expected.backoff_ns, expected.probe) = (0, 0, 0, None);
+            if request.op.is_read() || !expected.reads_failed {
+                let Expected { in_flight, pages, .. } = *expected;
+                *expected = Expected { in_flight, pages, ..Expected::default() };
+            }
         } else if probe && end == End::Withdrawn {
             expected.out_until_ns = now_ns;
         } else if failed {
             expected.errors += 1;
+            expected.reads_failed |= request.op.is_read();
             if expected.errors == config.settings.errors_max || probe {
                 let absence_ns = if expected.backoff_ns > 0 { expected.backoff_ns } else { config.settings.out_ns };
                 expected.out_until_ns = now_ns + absence_ns;

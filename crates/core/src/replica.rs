@@ -30,7 +30,8 @@ pub struct Raw {
     in_flight: u32,
     errors_in_row: u32,
     revokes_in_row: u32,
-    probing: u32,
+    probing: u16,
+    reads_failed: u16,
     return_event: u32,
 }
 

@@ -206,6 +206,41 @@ fn a_read_that_completes_ends_the_absence_at_once_even_at_time_zero() {
 }
 
 #[test]
+fn a_write_that_completes_ends_a_row_of_errors_only_if_all_were_of_writes() {
+    let settings = Settings { errors_max: 2, out_ns: 100, out_ns_max: 1_000, ..Settings::default() };
+    let write = Request::new(Op::Write, 0, 4096);
+    // Errors of these, and whether a write that completes clears them.
+    for (failed, clears) in [([write, write], true), ([read(0), write], false), ([write, read(0)], false)] {
+        let mut replica = Replica::new(0, false);
+        let end = |replica: &mut Replica, now, request: &Request, well: bool| {
+            let flight = replica.arrive(&settings, now, request, false);
+            if well {
+                replica.complete(&flight, now);
+            } else {
+                replica.fail(&settings, &flight, now);
+            }
+        };
+        end(&mut replica, 10, &failed[0], false);
+        end(&mut replica, 20, &write, true);
+        end(&mut replica, 30, &failed[1], false);
+        assert_eq!(replica.is_out(30), failed[0].op.is_read(), "a row that the write has ended, or not: {failed:?}");
+        end(&mut replica, 40, &failed[1], false);
+        assert!(replica.is_out(50));
+        end(&mut replica, 50, &write, true);
+        assert_eq!(replica.is_out(50), !clears, "{failed:?}");
+        // And whether it is left out longer the next time.
+        end(&mut replica, 300, &read(0), false);
+        end(&mut replica, 300, &read(0), false);
+        assert_eq!(replica.is_out(410), !clears, "{failed:?}");
+        end(&mut replica, 600, &read(0), true);
+        end(&mut replica, 610, &write, false);
+        end(&mut replica, 620, &write, true);
+        end(&mut replica, 630, &write, false);
+        assert!(!replica.is_out(630), "what reads had failed was cleared by a read");
+    }
+}
+
+#[test]
 fn a_probe_that_fails_is_repeated_once_the_state_has_expired_again() {
     let settings = Settings { age_ns: 999, probe_ages: 1, errors_max: 3, ..Settings::default() };
     let mut replica = Replica::new(0, false);

@@ -234,7 +234,20 @@ fn a_device_out_of_service_gets_one_read_after_each_absence() {
     assert_eq!(any.errs(0, 1, 0).errs(30, 2, 0).reads(50, 3, 0).of(3, 2), "");
     let mut write = out();
     write.arrives(50, 3, Op::Write).goes(0, 3, Op::Write).ends(60, Input::Completed, 30).answers(3, Op::Write);
-    assert_eq!(write.finish(Counters { reads: 2, writes: 1, extra_io: 2, submits: 5, ..Counters::default() }), "");
+    let counters = Counters { reads: 2, writes: 1, extra_io: 2, submits: 5, ..Counters::default() };
+    assert_eq!(write.finish(counters), "");
+    // One that completes says nothing of reads, but ends a row of errors of writes.
+    let mut write = out();
+    write.arrives(50, 3, Op::Write).goes(0, 3, Op::Write).ends(60, Input::Completed, 30).answers(3, Op::Write);
+    assert!(write.reads(70, 4, 0).finish(Counters { reads: 3, submits: 6, ..counters }).contains(outside));
+    let mut writes = told();
+    for (now, tag) in [(0, 1), (30, 2)] {
+        writes.arrives(now, tag, Op::Write).goes(0, tag, Op::Write);
+        writes.ends(now + 10, Input::Failed, 10 * tag).fails(tag, Op::Write);
+    }
+    writes.arrives(50, 3, Op::Write).goes(0, 3, Op::Write).ends(60, Input::Completed, 30).answers(3, Op::Write);
+    let counters = Counters { reads: 1, writes: 3, writes_failed: 2, submits: 4, ..Counters::default() };
+    assert_eq!(writes.reads(70, 4, 0).finish(counters), "");
 }
 
 #[test]
