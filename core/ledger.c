@@ -252,11 +252,11 @@ void linnet_ledger_report(struct linnet_ledger *ledger, uint32_t leg, const stru
 	/* The write may have ended meanwhile, and another begun with the same memory: its serial differs. */
 	struct linnet_write *write = serial ? find(ledger, extent) : NULL;
 
-	if (failed) {
+	if (failed)
 		linnet_ledger_doubt(ledger, leg, LINNET_DOUBT_ERROR);
-	} else if (!write || write->serial != serial) {
-		doubt_all(ledger);
-	} else {
+	if (!write || write->serial != serial) {
+		doubt_all(ledger); /* also if it failed: another leg may hold data of the same origin */
+	} else if (!failed) {
 		ledger->legs[leg].identified++;
 		write->sectors[leg] += (uint32_t)(extent->end - extent->start);
 	}

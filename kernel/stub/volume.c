@@ -181,6 +181,13 @@ static void check_doubts(void)
 	wants(0, "untrusted", "unknown", __LINE__);
 	wants(1, "untrusted", "unknown", __LINE__);
 	trust_legs();
+	/* The same, from before the trust was given; and they fail. */
+	b = part(0, 200, 8, &vecs[4]);
+	trust_legs();
+	end(b, BLK_STS_IOERR);
+	wants(0, "untrusted", "error", __LINE__);
+	wants(1, "untrusted", "unknown", __LINE__);
+	trust_legs();
 	b = start(top, REQ_OP_WRITE, 300, 8, &vecs[1]);
 	end(part(0, 304, 8, &vecs[1]), BLK_STS_OK);
 	wants(1, "untrusted", "unknown", __LINE__);

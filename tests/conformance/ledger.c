@@ -248,10 +248,10 @@ static void doubted(void)
 static void proven(void)
 {
 	static const enum linnet_doubt doubts[] = { LINNET_DOUBT_SHORT, LINNET_DOUBT_ERROR, LINNET_DOUBT_UNKNOWN,
-						    LINNET_DOUBT_SUSPENDED };
+						    LINNET_DOUBT_TOLD, LINNET_DOUBT_SUSPENDED };
 
 	phase = "proof";
-	for (int n = 0; n < 4; n++) {
+	for (int n = 0; n < 5; n++) {
 		all_trusted();
 		linnet_ledger_doubt(&ledger, 1, doubts[n]);
 		if (linnet_ledger_trust(&ledger, 1, ledger.legs[1].generation))
@@ -292,8 +292,8 @@ static void reused(void)
 		broken("an old request counts for a new write", 1, 0);
 }
 
-/* Data of unknown origin ends the trust in every leg, both when it arrives and when it has been written. */
-static void around(void)
+/* Data of unknown origin ends the trust in every leg, both when it arrives and when it has been written, or has failed. */
+static void around(int failed)
 {
 	struct linnet_extent extent = { BASE, BASE + 4, &copy, DATA };
 
@@ -306,9 +306,11 @@ static void around(void)
 		broken("trusted while data of unknown origin is written, or a leg too many is doubted", ledger.trusted, 0);
 	for (int k = 0; k < LEGS; k++)
 		linnet_ledger_trust(&ledger, (uint32_t)k, ledger.legs[k].generation);
-	linnet_ledger_report(&ledger, 0, &extent, 0, 0);
+	linnet_ledger_report(&ledger, 0, &extent, 0, failed);
 	if (ledger.trusted)
-		broken("trusted after data of unknown origin was written", ledger.trusted, 0);
+		broken("trusted after data of unknown origin was written", ledger.trusted, failed);
+	if (ledger.legs[0].doubt != (failed ? LINNET_DOUBT_ERROR : LINNET_DOUBT_UNKNOWN))
+		broken("another reason", 0, failed);
 }
 
 /* md turns a write away. If no leg was asked to write it, none is doubted; else none is trusted. */
@@ -355,7 +357,8 @@ int main(int argc, char **argv)
 	doubted();
 	proven();
 	reused();
-	around();
+	around(0);
+	around(1);
 	turned_away();
 	check_flight(seed, 4 * steps);
 	check_depth(seed);

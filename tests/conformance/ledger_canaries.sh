@@ -31,6 +31,7 @@ an error counts as a success|s/^\tif (failed)/\tif (0)/
 a late report counts for the next write|s/ || write->serial != serial//
 unknown data may arrive|s/^\tdoubt_all(ledger);/\t;/
 unknown data may end|s/^\t\tdoubt_all(ledger);/\t\t;/
+unknown data may fail|s/if (!write || write->serial != serial) {/if (!failed \&\& (!write || write->serial != serial)) {/
 a discard proves where a leg is|s/write->extent.identity \&\& !ledger/!ledger/
 trust needs no proof|s/ || !l->proven//
 a write that was turned away was nowhere|s/write->reached != 0);/0);/
