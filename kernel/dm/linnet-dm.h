@@ -285,7 +285,7 @@ struct linnet_dm {
 	struct linnet_hedges *hedges;   /* NULL until hedging is first switched on */
 	u32 hedge_percent;              /* 0: off */
 	struct mutex control;           /* serialises messages */
-	bool suspending;                /* from presuspend to resume: no model is read; set under `control` */
+	bool suspending;                /* from presuspend to resume, and at first: no model is read; set under `control` */
 	struct workqueue_struct *queue; /* for work on which I/O waits; none of it may wait for memory */
 	struct work_struct event;       /* notifies user space of a rare change, for which it allocates memory */
 	struct work_struct resend;

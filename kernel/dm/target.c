@@ -291,6 +291,7 @@ static struct linnet_dm *create(struct dm_target *ti, u32 leg_count)
 	if (!dm)
 		return NULL;
 	dm->ti = ti;
+	dm->suspending = true;
 	mutex_init(&dm->control);
 	spin_lock_init(&dm->resend_lock);
 	bio_list_init(&dm->resend_bios);
@@ -381,7 +382,8 @@ static void linnet_presuspend(struct dm_target *ti)
 	mutex_unlock(&dm->control);
 }
 
-static void linnet_presuspend_undo(struct dm_target *ti)
+/* It was resumed, or is not suspended after all. A resume that is refused, by this target or another, leaves it suspended. */
+static void linnet_resume(struct dm_target *ti)
 {
 	struct linnet_dm *dm = ti->private;
 
@@ -402,7 +404,6 @@ static int linnet_preresume(struct dm_target *ti)
 {
 	struct linnet_dm *dm = ti->private;
 
-	linnet_presuspend_undo(ti);
 	return dm->volume ? linnet_volume_resume(dm->volume) : 0;
 }
 
@@ -468,9 +469,10 @@ static struct target_type linnet_target = {
 	.map = linnet_map,
 	.end_io = linnet_end_io,
 	.presuspend = linnet_presuspend,
-	.presuspend_undo = linnet_presuspend_undo,
+	.presuspend_undo = linnet_resume,
 	.postsuspend = linnet_postsuspend,
 	.preresume = linnet_preresume,
+	.resume = linnet_resume,
 	.status = linnet_status,
 	.message = linnet_message,
 	.iterate_devices = linnet_iterate_devices,

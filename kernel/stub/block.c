@@ -375,6 +375,11 @@ struct dm_target *stub_create(char *words, bool readonly, char **error)
 	return create(stub_type, 1, words, readonly, true, error);
 }
 
+struct dm_target *stub_load(char *words, bool readonly, char **error)
+{
+	return create(stub_type, 1, words, readonly, false, error);
+}
+
 struct dm_target *stub_create_leg(char *words, unsigned int minor)
 {
 	char *error;

@@ -289,6 +289,8 @@ extern unsigned long stub_own_sent; /* so far */
 void stub_complete_own(unsigned int i, blk_status_t status, u8 fill);
 /* dmsetup create and remove. If the table is refused, the target is NULL and *error has the reason. */
 struct dm_target *stub_create(char *words, bool readonly, char **error);
+/* A further table of a device, which is not resumed (dmsetup load). */
+struct dm_target *stub_load(char *words, bool readonly, char **error);
 /* The same for a device of the target linnet-leg, which gets the number 253:MINOR and so many sectors. */
 #define STUB_LEG_SECTORS ((1 << 20) + 4096)
 extern sector_t stub_leg_sectors;

@@ -93,7 +93,9 @@ a probe's end is not recorded|probe.c|/\tlinnet_leg_end(leg, probe->record/d
 the submitter of a read sends the probe|probe.c|s/\tschedule_work(&probe->work);/\tsend(\&probe->work);/
 a probe keeps a drive from being suspended|probe.c|/linnet_volume_steered/s/linnet_volume_steered.*/(void)0;/
 a model is read while I/O is held|message.c|/^static int load(/,/^}/s/if (READ_ONCE(dm->suspending))/if (0)/
-a failed suspend leaves models unread|target.c|/^static void linnet_presuspend_undo/,/^}/s/suspending, false/suspending, true/
+a failed suspend leaves models unread|target.c|/^static void linnet_resume/,/^}/s/suspending, false/suspending, true/
+a resume that is refused is taken for one|target.c|s/^\treturn dm->volume ? linnet_volume_resume/\tlinnet_resume(ti);\n&/
+a table begins as if it were resumed|target.c|/dm->suspending = true;/d
 a probe of a leg that is suspended|volume.c|/^struct block_device \*linnet_volume_enter/,/^}/s/linnet_member_enter(leg->member)/leg->member->bdev ?: volume->md->bdev/
 a volume without stable pages, from Linux 6.11 on|target.c|/limits->features |= /d
 a volume without stable pages, before|target.c|/needs_stable_writes = true;/d

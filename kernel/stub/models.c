@@ -234,6 +234,7 @@ static void check_delay(const struct file *good, u8 *bytes)
 /* A file may lie on the device itself: none is read while the device is suspended, or about to be. */
 static void check_suspended(const struct file *slow)
 {
+	char line[] = "2 /dev/leg0 0 /dev/leg1 0 0", *error;
 	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 5 policy linnos revoke ioprio 0x5004");
 
 	put(NULL, slow->bytes, slow->size);
@@ -246,7 +247,15 @@ static void check_suspended(const struct file *slow)
 	ti->type->presuspend(ti);
 	ti->type->postsuspend(ti);
 	CHECK(tell(ti, "load m.linnet") == -EBUSY, "suspended");
-	CHECK(ti->type->preresume(ti) == 0 && tell(ti, "load m.linnet") == 0 && is_loaded(ti), "resumed");
+	CHECK(ti->type->preresume(ti) == 0 && tell(ti, "load m.linnet") == -EBUSY, "another target may refuse the resume");
+	ti->type->resume(ti);
+	CHECK(tell(ti, "load m.linnet") == 0 && is_loaded(ti), "resumed");
+	stub_remove(ti);
+	/* The resume to a new table is refused: it is the live one, and the device stays suspended. */
+	ti = stub_load(line, true, &error);
+	CHECK(ti && tell(ti, "load m.linnet") == -EBUSY, "a new table that was not resumed: %s", error);
+	ti->type->resume(ti);
+	CHECK(tell(ti, "load m.linnet") == 0, "a new table that was");
 	stub_remove(ti);
 }
 
