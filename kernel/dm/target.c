@@ -258,9 +258,13 @@ static int open_legs(struct linnet_dm *dm, struct dm_arg_set *args)
 	return 0;
 }
 
-/* If a model cannot be loaded, the target works without it. */
+/*
+ * If a model cannot be loaded, the target works without it. While the device is suspended none is: the file may lie on this
+ * very device, and who suspended it waits for the new table.
+ */
 static void load_models(struct linnet_dm *dm)
 {
+	bool held = dm_suspended(dm->ti);
 	u32 done = 0, k, i;
 
 	mutex_lock(&dm->control);
@@ -273,12 +277,15 @@ static void load_models(struct linnet_dm *dm)
 			if (!strcmp(dm->legs[i].model, dm->legs[k].model))
 				legs |= BIT(i);
 		done |= legs;
-		if (linnet_models_load(dm, legs, dm->legs[k].model) == 0)
+		if (!held && linnet_models_load(dm, legs, dm->legs[k].model) == 0)
 			continue;
 		for (i = k; i < dm->leg_count; i++)
 			if (legs & BIT(i))
 				set_bit(LINNET_LEG_BAD_MODEL, &dm->legs[i].flags);
 	}
+	if (held && done)
+		DMERR("%s: the table is loaded while the device is suspended, so no model is read: send `load` after the resume",
+		      dm_table_device_name(dm->ti->table));
 	mutex_unlock(&dm->control);
 }
 

@@ -343,6 +343,8 @@ static unsigned int split(char *words, char **argv, unsigned int most)
 	return argc;
 }
 
+bool stub_suspended;
+
 static struct dm_target *create(struct target_type *type, dev_t dev, char *words, bool readonly, bool resume, char **error)
 {
 	struct dm_target *ti = calloc(1, sizeof(*ti));
@@ -352,6 +354,7 @@ static struct dm_target *create(struct target_type *type, dev_t dev, char *words
 	ti->table = calloc(1, sizeof(*ti->table));
 	ti->table->mode = readonly ? 0 : BLK_OPEN_WRITE;
 	ti->table->md.disk.dev = dev;
+	ti->table->md.suspended = stub_suspended;
 	ti->type = type;
 	ti->len = type == stub_leg_type ? stub_leg_sectors : 1 << 20;
 	*error = NULL;

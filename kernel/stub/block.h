@@ -159,7 +159,7 @@ void stub_firmware_file(const char *path);
 #define KOBJ_CHANGE 2
 typedef enum { STATUSTYPE_INFO, STATUSTYPE_TABLE, STATUSTYPE_IMA } status_type_t;
 
-struct mapped_device { struct gendisk disk; };
+struct mapped_device { struct gendisk disk; bool suspended; };
 struct dm_table { struct mapped_device md; fmode_t mode; };
 struct dm_dev { struct block_device *bdev; fmode_t mode; char name[16]; unsigned int refs; };
 /* A kernel before 6.11 has no such feature: a target says of itself that it needs stable pages. */
@@ -215,6 +215,7 @@ void dm_put_device(struct dm_target *ti, struct dm_dev *dev);
 #define dm_table_get_mode(t) ((t)->mode)
 #define dm_table_get_md(t) (&(t)->md)
 #define dm_table_device_name(t) ((void)(t), "253:0")
+#define dm_suspended(ti) ((ti)->table->md.suspended)
 #define dm_disk(md) (&(md)->disk)
 #define disk_to_dev(d) (&(d)->device)
 #define disk_devt(d) ((d)->dev)
@@ -289,7 +290,8 @@ extern unsigned long stub_own_sent; /* so far */
 void stub_complete_own(unsigned int i, blk_status_t status, u8 fill);
 /* dmsetup create and remove. If the table is refused, the target is NULL and *error has the reason. */
 struct dm_target *stub_create(char *words, bool readonly, char **error);
-/* A further table of a device, which is not resumed (dmsetup load). */
+/* A further table of a device, which is not resumed (dmsetup load). The device may be suspended. */
+extern bool stub_suspended;
 struct dm_target *stub_load(char *words, bool readonly, char **error);
 /* The same for a device of the target linnet-leg, which gets the number 253:MINOR and so many sectors. */
 #define STUB_LEG_SECTORS ((1 << 20) + 4096)
