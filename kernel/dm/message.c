@@ -2,6 +2,8 @@
 /*
  * Messages change settings under load. Each has up to two words after its name. They are handled one at a time.
  */
+#include <linux/sched/mm.h>
+
 #include "linnet-dm.h"
 
 /* The leg of this number, or NULL. */
@@ -122,7 +124,12 @@ static int set_hedge(struct linnet_dm *dm, const char *word)
 {
 	u32 percent;
 
-	return dm->leg_count < 2 || linnet_parse_percent(word, &percent) ? -EINVAL : linnet_hedge_set(dm, percent);
+	if (dm->leg_count < 2 || linnet_parse_percent(word, &percent))
+		return -EINVAL;
+	/* For its first use a thread is made, whose memory obey_held has no say in. */
+	if (percent && !dm->hedges && READ_ONCE(dm->suspending))
+		return -EBUSY;
+	return linnet_hedge_set(dm, percent);
 }
 
 static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
@@ -170,6 +177,16 @@ static int obey(struct linnet_dm *dm, unsigned int argc, char **argv)
 	return -EINVAL;
 }
 
+/* While I/O is held, memory must not wait for pages that are written to this very device. */
+static int obey_held(struct linnet_dm *dm, unsigned int argc, char **argv)
+{
+	unsigned int flags = memalloc_noio_save();
+	int error = obey(dm, argc, argv);
+
+	memalloc_noio_restore(flags);
+	return error;
+}
+
 int linnet_message(struct dm_target *ti, unsigned int argc, char **argv, char *result, unsigned int maxlen)
 {
 	struct linnet_dm *dm = ti->private;
@@ -178,7 +195,7 @@ int linnet_message(struct dm_target *ti, unsigned int argc, char **argv, char *r
 	if (!argc)
 		return -EINVAL;
 	mutex_lock(&dm->control);
-	error = obey(dm, argc, argv);
+	error = READ_ONCE(dm->suspending) ? obey_held(dm, argc, argv) : obey(dm, argc, argv);
 	mutex_unlock(&dm->control);
 	if (error)
 		DMWARN_LIMIT("%s: message '%s' refused (error %d)", dm_table_device_name(ti->table), argv[0], error);

@@ -93,6 +93,8 @@ a probe's end is not recorded|probe.c|/\tlinnet_leg_end(leg, probe->record/d
 the submitter of a read sends the probe|probe.c|s/\tschedule_work(&probe->work);/\tsend(\&probe->work);/
 a probe keeps a drive from being suspended|probe.c|/linnet_volume_steered/s/linnet_volume_steered.*/(void)0;/
 a table reads a model while I/O is held|target.c|s/bool held = dm_suspended(dm->ti);/bool held = false;/
+a message waits for memory that held I/O would free|message.c|s/READ_ONCE(dm->suspending) ? obey_held/0 ? obey_held/
+a thread is made while I/O is held|message.c|/if (percent \&\& !dm->hedges/,+1d
 a model is read while I/O is held|message.c|/^static int load(/,/^}/s/if (READ_ONCE(dm->suspending))/if (0)/
 a failed suspend leaves models unread|target.c|/^static void linnet_resume/,/^}/s/suspending, false/suspending, true/
 a resume that is refused is taken for one|target.c|s/^\treturn dm->volume ? linnet_volume_resume/\tlinnet_resume(ti);\n&/

@@ -19,7 +19,8 @@ u64 stub_now = 1000000000;
 u64 stub_clock, stub_tick;
 #endif
 long stub_alloc_left = -1;
-bool stub_verbose;
+bool stub_verbose, stub_held;
+unsigned int stub_noio;
 
 void stub_die(const char *what)
 {
@@ -57,7 +58,7 @@ void stub_log(const char *format, ...)
 void stub_might_wait_for_memory(const char *who)
 {
 	stub_might_sleep(who);
-	if (stub_reclaims)
+	if (stub_reclaims || (stub_held && !stub_noio))
 		stub_die(who);
 }
 

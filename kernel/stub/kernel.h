@@ -417,7 +417,11 @@ static inline unsigned long roundup_pow_of_two(unsigned long n) { return n < 2 ?
 /* ---- memory: allocations fail when the test says so ---- */
 
 #define GFP_KERNEL 1u
-#define GFP_NOIO 1u
+/* I/O is held at a device: who waits for memory may wait for that, but within memalloc_noio_save. */
+extern bool stub_held;
+extern unsigned int stub_noio;
+#define memalloc_noio_save() (stub_noio++)
+#define memalloc_noio_restore(flags) ((void)(stub_noio = (flags)))
 #define GFP_ATOMIC 2u
 #define GFP_NOWAIT 2u
 #define __GFP_NOWARN 0u

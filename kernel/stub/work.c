@@ -11,6 +11,8 @@ struct workqueue_struct *stub_queue(int flags)
 {
 	struct workqueue_struct *queue = stub_alloc(sizeof(*queue), GFP_KERNEL | __GFP_ZERO);
 
+	if (stub_held && flags & WQ_MEM_RECLAIM)
+		stub_die("a thread is made while I/O is held");
 	if (queue) {
 		queue->reclaim = flags & WQ_MEM_RECLAIM;
 		queue->next = queues;
