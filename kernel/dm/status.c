@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Counters and the status line. Counters are per CPU and never reset: a reset stores their values as a base.
+ * Counters and the status line. Counters are per CPU and never reset: a reset stores their values as a base. Those of a
+ * volume above md and of its ledger have a lock, under which they are set to zero.
  */
 #include "linnet-dm.h"
 
@@ -28,6 +29,8 @@ void linnet_status_reset(struct linnet_dm *dm)
 	add_up((u64 *)&dm->base, (const u64 __percpu *)dm->counts, NULL, COUNT_WORDS);
 	for (k = 0; k < dm->leg_count; k++)
 		add_up((u64 *)&dm->legs[k].base, (const u64 __percpu *)dm->legs[k].counts, NULL, LEG_WORDS);
+	if (dm->volume)
+		linnet_volume_reset(dm->volume);
 }
 
 char linnet_leg_state(const struct linnet_leg *leg)

@@ -294,6 +294,21 @@ static void doubt_legs(struct linnet_volume *volume, enum linnet_doubt doubt)
 		linnet_volume_doubt(volume, k, doubt);
 }
 
+void linnet_volume_reset(struct linnet_volume *volume)
+{
+	u32 k;
+
+	spin_lock_irq(&volume->lock);
+	WRITE_ONCE(volume->held_count, 0);
+	for (k = 0; k < volume->dm->leg_count; k++) {
+		struct linnet_ledger_leg *leg = &volume->ledger.legs[k];
+
+		leg->identified = 0;
+		memset(leg->doubts, 0, sizeof(leg->doubts));
+	}
+	spin_unlock_irq(&volume->lock);
+}
+
 void linnet_volume_distrust(struct linnet_volume *volume)
 {
 	doubt_legs(volume, LINNET_DOUBT_TOLD);

@@ -95,6 +95,8 @@ int linnet_volume_map(struct linnet_volume *volume, struct bio *bio, struct linn
 void linnet_volume_end(struct linnet_volume *volume, struct linnet_io *io, blk_status_t status);
 
 int linnet_volume_trust(struct linnet_volume *volume, u32 leg, u64 generation);
+/* Sets its counters to zero, and those of its legs. Whom it trusts, why, and generations stay. */
+void linnet_volume_reset(struct linnet_volume *volume);
 /* No leg is trusted any more. Reads that are at a drive end with md. */
 void linnet_volume_distrust(struct linnet_volume *volume);
 

@@ -407,6 +407,26 @@ static void check_read_error(void)
 	CHECK(reads() == 3, "not steered");
 }
 
+/* Counters begin again, and nothing else does. */
+static void check_reset(void)
+{
+	static const char *const counters[] = { "identified", "short", "failed", "unknown" };
+	u64 generation = count_of(top, "generation", 1), counted = 0;
+
+	for (u32 i = 0; i < ARRAY_SIZE(counters); i++)
+		counted += count_of(top, counters[i], 1) > 0;
+	CHECK(counted == ARRAY_SIZE(counters) && count_of(top, "held", -1) && count_of(top, "steered", -1), "nothing to reset");
+	CHECK(tell(top, "reset") == 0, "reset");
+	CHECK(!count_of(top, "held", -1) && !count_of(top, "steered", -1), "counters of the volume");
+	for (u32 k = 0; k < 2; k++)
+		for (u32 i = 0; i < ARRAY_SIZE(counters); i++)
+			CHECK(!count_of(top, counters[i], (int)k), "leg %u: %s", k, counters[i]);
+	CHECK(count_of(top, "generation", 1) == generation && reads() == 3, "trust that a reset ends");
+	write_to(1, 8, &vecs[0]);
+	CHECK(count_of(top, "identified", 0) == 1 && count_of(top, "short", 1) == 1, "counted from zero");
+	trust_legs();
+}
+
 /* Somebody knows that the legs are not to be trusted. What is in flight goes on, and a read that is at a drive ends with md. */
 static void check_distrust(void)
 {
@@ -548,6 +568,7 @@ void check_volume(void)
 	check_foreign(true);
 	check_flood();
 	check_length();
+	check_reset();
 	check_distrust();
 	check_suspend();
 	check_losses();
