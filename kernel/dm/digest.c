@@ -162,7 +162,7 @@ static __always_inline void apply_end(struct linnet_inflight_record *record)
 
 	if (likely(record->status == BLK_STS_OK))
 		linnet_replica_completed(&leg->state, flight, now_ns);
-	else if (!linnet_is_refusal(record->status))
+	else if (linnet_is_error(record->status))
 		linnet_replica_fail(&leg->state, &dm->settings, flight, now_ns);
 	else
 		linnet_replica_withdraw(&leg->state, flight, now_ns);

@@ -84,7 +84,7 @@ static void count_other(struct linnet_leg *leg, blk_status_t status)
 {
 	if (status == BLK_STS_OK)
 		this_cpu_inc(leg->counts->writes);
-	else if (!linnet_is_refusal(status))
+	else if (linnet_is_error(status))
 		this_cpu_inc(leg->counts->errors);
 }
 

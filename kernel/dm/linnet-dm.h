@@ -354,7 +354,7 @@ void linnet_hedge_destroy(struct linnet_dm *dm);
  */
 void linnet_send_again(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io, blk_status_t status);
 
-/* Whether the I/O was turned away, which says nothing of the leg's state. */
+/* Whether the I/O was turned away, as it would be by any leg. */
 static inline bool linnet_is_refusal(blk_status_t status)
 {
 #ifdef BLK_STS_INVAL
@@ -362,6 +362,19 @@ static inline bool linnet_is_refusal(blk_status_t status)
 		return true;
 #endif
 	return status == BLK_STS_AGAIN || status == BLK_STS_NOTSUPP || status == BLK_STS_DM_REQUEUE;
+}
+
+/*
+ * Whether it is an error of the leg. A drive that gives a command up after the time that its I/O priority allows does what it
+ * was told; another leg may be in time.
+ */
+static inline bool linnet_is_error(blk_status_t status)
+{
+#ifdef BLK_STS_DURATION_LIMIT
+	if (status == BLK_STS_DURATION_LIMIT)
+		return false;
+#endif
+	return !linnet_is_refusal(status);
 }
 
 /*

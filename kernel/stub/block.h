@@ -20,6 +20,7 @@ typedef u8 blk_status_t;
 #define BLK_STS_IOERR 10
 #define BLK_STS_DM_REQUEUE 11
 #define BLK_STS_AGAIN 12
+#define BLK_STS_DURATION_LIMIT 17
 #define BLK_STS_INVAL 19
 int blk_status_to_errno(blk_status_t status);
 

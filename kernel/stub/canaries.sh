@@ -78,6 +78,8 @@ a CPU is alone though another had the lock|digest.c|s/if (unlikely(dm->digest.ow
 a record is lost|digest.c|s/cpu->free = llist_del_all(&cpu->returned);/llist_del_all(\&cpu->returned);/
 a target that is gone|target.c|/^void linnet_send_again/,/^}/{/queue_work/d;s/^\tspin_unlock.*/&\n\tqueue_work(dm->queue, \&dm->resend);/}
 a model that is gone is asked|model.c|s/^\tWRITE_ONCE(dm->\(trees\|networks\), \(.*\));/\tif (leg_model) WRITE_ONCE(dm->\1, \2);/
+a read that took longer than it may is an error|linnet-dm.h|/^static inline bool linnet_is_error/,/^}/s/\treturn false;/\treturn true;/
+a read that took longer than it may is answered|linnet-dm.h|/^static inline bool linnet_is_refusal/,/^}/s/BLK_STS_INVAL)/BLK_STS_INVAL || status == BLK_STS_DURATION_LIMIT)/
 a read without a record is a write|leg.c|s/if (is_read \&\& status == BLK_STS_OK)/if (0)/
 uevents on the queue on which reads wait|linnet-dm.h|s/schedule_work(&dm->event)/queue_work(dm->queue, \&dm->event)/
 an application's read is the probe|policy.c|s/if (!(decision->in_service & ~BIT(leg->index)))/if (1)/

@@ -278,6 +278,23 @@ static void check_answers(void)
 	stub_remove(ti);
 }
 
+/* A drive gives a read up after the time that its priority allows: no error of the drive, and another may be in time. */
+static void check_limits(void)
+{
+	struct dm_target *ti = must("2 /dev/leg0 0 /dev/leg1 0 4 policy baseline ioprio 0x4009");
+
+	for (u32 n = 0; n < 4; n++) {
+		struct stub_bio *b = start(ti);
+
+		fail(b, BLK_STS_DURATION_LIMIT);
+		CHECK(where(b) == 1, "read %u goes to %u", n, where(b));
+		finish(b);
+	}
+	CHECK(state_of(ti, 0) == 'A' && count_of(ti, "errors", 0) == 0 && count_of(ti, "inflight", 0) == 0, "taken for errors");
+	CHECK(count_of(ti, "failovers", -1) == 4, "failovers");
+	stub_remove(ti);
+}
+
 static void check_fail_and_revive(void)
 {
 	struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 3 policy ewma-inflight out:1");
@@ -325,6 +342,7 @@ void check_service(void)
 	check_one_probe();
 	check_all_out();
 	check_answers();
+	check_limits();
 	check_fail_and_revive();
 	check_off();
 }
