@@ -52,6 +52,8 @@ a replica that had time is tried again|target.c|s/\tif (io->failfast)$/\tif (1)/
 REQ_FAILFAST at md|volume.c|/bio->bi_opf &= ~io->failfast;/d
 some of the flags of REQ_FAILFAST on readahead|policy.c|/if (bio->bi_opf & REQ_RAHEAD)/,+1d
 REQ_FAILFAST stays|target.c|s/REQ_NOWAIT | io->failfast/REQ_NOWAIT/
+a worker's read is polled|target.c|s/~(REQ_POLLED | REQ_NOWAIT/~(REQ_NOWAIT/
+a poller looks at a read's former leg|target.c|/WRITE_ONCE(bio->bi_cookie, BLK_QC_T_NONE);/d
 a worker's read may not wait|target.c|s/REQ_POLLED | REQ_NOWAIT/REQ_POLLED/
 a worker's write may not wait|volume.c|/bi_opf &= ~REQ_NOWAIT;/d
 the worker waits for a drive|hedge.c|s/if (bdev_nowait(bdev))/if (0)/

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Checks what the bios of reads carry (spec/dm-target.md, "Flags of a read"): REQ_NOWAIT stays until a worker
- * sends the read again, and REQ_FAILFAST is added exactly while somebody else could serve the read, and
- * never to readahead. When all have failed, those that failed with it are tried once more, without it.
+ * sends the read again, as do REQ_POLLED and its cookie, and REQ_FAILFAST is added exactly while somebody else could serve
+ * the read, and never to readahead. When all have failed, those that failed with it are tried once more, without it.
  */
 #include "hedges.h"
 
@@ -29,6 +29,9 @@ static void check_legs(u32 count, blk_opf_t own)
 		*(n <= count ? &first : &second) |= at;
 		last = n == count ? at : last;
 		CHECK((b->bio.bi_opf & REQ_NOWAIT) == (n == 1 ? own & REQ_NOWAIT : 0), "%u legs, attempt %u: NOWAIT", count, n);
+		CHECK((b->bio.bi_opf & REQ_POLLED) == (n == 1 ? own & REQ_POLLED : 0), "%u legs, attempt %u: POLLED", count, n);
+		CHECK(n == 1 || b->bio.bi_cookie == BLK_QC_T_NONE, "%u legs, attempt %u: a poller looks at the former leg", count, n);
+		b->bio.bi_cookie = at; /* the driver's */
 		CHECK((b->bio.bi_opf & ADDED) == (n < count && !(own & REQ_RAHEAD) ? ADDED : own & ADDED), "%u legs, attempt %u: flags %x", count, n,
 		      b->bio.bi_opf);
 		stub_complete(b, BLK_STS_IOERR);
@@ -135,6 +138,7 @@ void check_flags(void)
 		check_legs(count, 0);
 		check_legs(count, REQ_NOWAIT);
 		check_legs(count, REQ_NOWAIT | REQ_FAILFAST_DEV);
+		check_legs(count, REQ_POLLED);
 		check_legs(count, REQ_RAHEAD);
 	}
 	check_patience();

@@ -147,7 +147,8 @@ static void happen(struct linnet_replica *replica, struct event *event)
 				      io->offset, io->size);
 	else if (io->error == 0)
 		linnet_replica_complete(replica, &io->flight, end_ns);
-	else if (io->error == -11 || io->error == -22 || io->error == -62 || io->error == -95) /* EAGAIN, EINVAL, ETIME, EOPNOTSUPP: no failures */
+	else if (io->error == -11 || io->error == -22 || io->error == -62 || io->error == -95)
+		/* EAGAIN, EINVAL, ETIME, EOPNOTSUPP: no failures */
 		linnet_replica_withdraw(replica, &io->flight, end_ns);
 	else
 		linnet_replica_fail(replica, &settings, &io->flight, end_ns);
