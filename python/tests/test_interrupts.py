@@ -3,12 +3,14 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 
 import linnet
 import numpy as np
 import pytest
+from conftest import device_trace
 from linnet import _native
 from linnet.estimator import LinnosClassifier
 
@@ -55,3 +57,29 @@ def test_a_fit_is_interrupted(work, name):
         timer.cancel()
     assert ("c_exception", name) in told
     assert ("c_return", name) not in told
+
+
+FIRST_ARRAY = """
+import signal
+import linnet
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+log = linnet.Trace.read({path!r})
+signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.01)
+try:
+    linnet.training_rows(log, 100_000)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+"""The signal is pending when the engine looks for numpy, which nothing has imported."""
+
+
+def test_the_first_array_is_interrupted(tmp_path):
+    path = tmp_path / "log.parquet"
+    device_trace(reads=100_000).write(path)
+    code = FIRST_ARRAY.format(path=str(path))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr

@@ -20,6 +20,7 @@ use pyo3::types::PyDict;
 use crate::drives::{DriveStats, Drives, parameters};
 use crate::errors;
 use crate::model::PyModel;
+use crate::numbers::vector;
 use crate::progress::Progress;
 use crate::setup::{Setup, write_mode};
 use crate::ssd::set_share;
@@ -296,8 +297,8 @@ impl PyRun {
 #[pymethods]
 impl PyRun {
     /// Latency of every read, from arrival at the array to its answer, ns, in the order of the answers.
-    fn latency_ns<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
-        PyArray1::from_slice(py, &self.latency_ns)
+    fn latency_ns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u64>>> {
+        vector(py, self.latency_ns.to_vec())
     }
 
     /// In virtual time, when the first request after the warm-up arrived, and the last event was, ns.
@@ -307,8 +308,8 @@ impl PyRun {
     }
 
     /// The tenant of every read, in the order of [`PyRun::latency_ns`].
-    fn tenant<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u32>> {
-        PyArray1::from_slice(py, &self.tenant)
+    fn tenant<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u32>>> {
+        vector(py, self.tenant.to_vec())
     }
 
     /// The measured part of a comparison row: latencies in us, counts, and shares of all reads. The share

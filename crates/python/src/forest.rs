@@ -2,13 +2,13 @@
 //! Bindings of forests of regression trees.
 
 use linnet_core::{Forest, ForestOutput, RegressionTree, SCHEMA_PLACE1};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::{PyArray2, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors;
-use crate::numbers::rows;
+use crate::numbers::{rows, vector};
 use crate::sklearn::Nodes;
 
 /// Forests of regression trees, one for each metric, evaluated by the core. Predictions have the bits of scikit-learn.
@@ -148,7 +148,7 @@ impl PyForest {
         let (rows, count, outputs) = (x.as_slice()?, x.shape()[0], self.0.names().len());
         let mut out = vec![0.0; count * outputs];
         py.detach(|| self.0.predict(rows, &mut out)).map_err(errors::model)?;
-        PyArray1::from_vec(py, out).reshape([count, outputs])
+        vector(py, out)?.reshape([count, outputs])
     }
 
     fn __repr__(&self) -> String {

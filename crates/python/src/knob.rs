@@ -2,12 +2,12 @@
 //! Bindings of networks and trees of knobs.
 
 use linnet_core::{Activation, CartOptions, DecisionTree, FloatLayer, SmallNetwork};
-use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArray2, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::errors;
-use crate::numbers::{floats, integers, matrix, rows, unmasked};
+use crate::numbers::{floats, integers, matrix, rows, unmasked, vector};
 use crate::progress::Progress;
 use crate::sklearn::Nodes;
 use crate::whole;
@@ -80,7 +80,7 @@ impl PyFloatNetwork {
             pairs.try_for_each(|(row, out)| network.forward(row, out))
         })
         .map_err(errors::model)?;
-        PyArray1::from_vec(py, out).reshape([count, outputs])
+        vector(py, out)?.reshape([count, outputs])
     }
 }
 
@@ -203,6 +203,6 @@ impl PyTree {
         let values = x.as_slice()?;
         let found = py.detach(|| self.tree.predict_rows(values)).map_err(errors::model)?;
         let found: Vec<i64> = found.into_iter().map(|class| class as i64).collect();
-        self.classes.bind(py).call_method1("take", (PyArray1::from_vec(py, found),))
+        self.classes.bind(py).call_method1("take", (vector(py, found)?,))
     }
 }

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors;
+use crate::numbers::{self, vector};
 use crate::progress::Progress;
 use crate::whole;
 
@@ -31,7 +32,7 @@ impl PyKnobModel {
     #[allow(clippy::too_many_arguments)]
     fn fit(
         py: Python<'_>,
-        rows: PyReadonlyArray2<'_, f32>,
+        #[pyo3(from_py_with = numbers::exact)] rows: PyReadonlyArray2<'_, f32>,
         classes: Vec<u8>,
         values: Vec<u32>,
         parts: &str,
@@ -85,7 +86,11 @@ impl PyKnobModel {
     }
 
     /// The value of each row (n, inputs) in KiB, and the model's confidence, 0 to 1.
-    fn decide<'py>(&self, py: Python<'py>, rows: PyReadonlyArray2<'_, f32>) -> PyResult<Decisions<'py>> {
+    fn decide<'py>(
+        &self,
+        py: Python<'py>,
+        #[pyo3(from_py_with = numbers::exact)] rows: PyReadonlyArray2<'py, f32>,
+    ) -> PyResult<Decisions<'py>> {
         let mut values = Vec::new();
         let mut sure = Vec::new();
         for row in rows.as_array().rows() {
@@ -93,7 +98,7 @@ impl PyKnobModel {
             values.push(value);
             sure.push(confidence);
         }
-        Ok((PyArray1::from_vec(py, values), PyArray1::from_vec(py, sure)))
+        Ok((vector(py, values)?, vector(py, sure)?))
     }
 
     /// The value of each class, in KiB.

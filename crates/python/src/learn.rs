@@ -16,6 +16,7 @@ use pyo3::types::{IntoPyDict, PyDict};
 
 use crate::errors;
 use crate::model::PyModel;
+use crate::numbers::{self, vector};
 use crate::progress::Progress;
 use crate::trace::PyTrace;
 use crate::whole;
@@ -26,7 +27,7 @@ type Boost<'py> = Bound<'py, PyArray2<f64>>;
 #[pyfunction]
 pub fn inflection_point<'py>(
     py: Python<'py>,
-    latencies: Vec<PyReadonlyArray1<'py, u64>>,
+    #[pyo3(from_py_with = numbers::exact)] latencies: Vec<PyReadonlyArray1<'py, u64>>,
     #[pyo3(from_py_with = whole::device)] device: usize,
     #[pyo3(from_py_with = whole::replicas)] replicas: usize,
     #[pyo3(from_py_with = whole::seed)] seed: u64,
@@ -45,7 +46,7 @@ pub fn inflection_point<'py>(
 
 fn curve<'py>(py: Python<'py>, found: &linnet_learn::Inflection) -> PyResult<Boost<'py>> {
     let flat: Vec<f64> = found.boost.iter().flat_map(|p| [p.percentile, p.latency_ns as f64, p.boost_ns]).collect();
-    PyArray1::from_vec(py, flat).reshape([found.boost.len(), 3])
+    vector(py, flat)?.reshape([found.boost.len(), 3])
 }
 
 /// Latencies in ns, in the order of arrival, of the reads that a fit with this share finds a device's inflection point
@@ -58,7 +59,7 @@ pub fn training_latencies<'py>(
 ) -> PyResult<Bound<'py, PyArray1<u64>>> {
     let records = trace.records.clone();
     let found = py.detach(|| linnet_learn::training_latencies(&records, train_share)).map_err(errors::learn)?;
-    Ok(PyArray1::from_vec(py, found))
+    vector(py, found)
 }
 
 /// The devices, by their place, of which a period has no read to train or to test on.
@@ -293,8 +294,8 @@ pub fn training_rows<'py>(
     let records = trace.records.clone();
     let set = py.detach(|| TrainingSet::from_records(&records, inflection_ns)).map_err(errors::learn)?;
     let rows = set.len();
-    let digits = PyArray1::from_vec(py, set.digits).reshape([rows, linnet_core::DIGITS])?;
-    Ok((digits, PyArray1::from_vec(py, set.slow)))
+    let digits = vector(py, set.digits)?.reshape([rows, linnet_core::DIGITS])?;
+    Ok((digits, vector(py, set.slow)?))
 }
 
 type InflightRows<'py> = (Bound<'py, PyArray2<u8>>, Bound<'py, PyArray1<bool>>, Bound<'py, PyArray1<u64>>);
@@ -314,6 +315,6 @@ pub fn inflight_rows<'py>(
     let set = py.detach(|| InflightSet::from_records(&records, inflection_ns, schema)).map_err(errors::learn)?;
     let (rows, width) = (set.len(), linnet_core::INFLIGHT_FEATURES);
     let flat: Vec<u8> = set.features.iter().flatten().copied().collect();
-    let features = PyArray1::from_vec(py, flat).reshape([rows, width])?;
-    Ok((features, PyArray1::from_vec(py, set.slow), PyArray1::from_vec(py, set.latency_ns)))
+    let features = vector(py, flat)?.reshape([rows, width])?;
+    Ok((features, vector(py, set.slow)?, vector(py, set.latency_ns)?))
 }

@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors;
 use crate::network::PyNetwork;
-use crate::numbers::integers;
+use crate::numbers::{integers, vector};
 
 /// CRC-32C, the checksum of model files (spec/model-file.md).
 #[pyfunction]
@@ -137,7 +137,7 @@ impl PyModel {
     fn scores<'py>(&self, py: Python<'py>, features: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyArray1<i32>>> {
         let trees = self.model.trees.ok_or_else(|| errors::ModelError::new_err("the model has no trees"))?;
         let rows = rows(features)?;
-        Ok(PyArray1::from_vec(py, py.detach(|| rows.iter().map(|row| trees.score(row)).collect())))
+        vector(py, py.detach(|| rows.iter().map(|row| trees.score(row)).collect()))
     }
 
     /// Latencies (n, 5) in ns that a read with these features (n, 16) stays within with a probability of 50, 90, 95, 99
@@ -168,7 +168,7 @@ impl PyModel {
         let width = prediction.numbers(0, &[0; INFLIGHT_FEATURES]).len();
         let flat: Vec<u32> =
             py.detach(|| rows.iter().flat_map(|row| prediction.numbers(trees.score(row), row)).copied().collect());
-        PyArray1::from_vec(py, flat).reshape([rows.len(), width])
+        vector(py, flat)?.reshape([rows.len(), width])
     }
 
     /// Reads it was trained on.

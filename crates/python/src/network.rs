@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::errors;
-use crate::numbers::integers;
+use crate::numbers::{integers, vector};
 
 /// Dense layers on integers with ReLU between them and none after the last; exact for weights of any magnitude up to a
 /// million. Rows are unsigned digits, shape (n, inputs).
@@ -62,7 +62,7 @@ impl PyNetwork {
                     .collect::<Result<Vec<u8>, Error>>()
             })
             .map_err(errors::model)?;
-        Ok(PyArray1::from_vec(py, out))
+        vector(py, out)
     }
 
     /// Output 1 minus output 0 of each row: int64 array (n,), saturating.
@@ -76,7 +76,7 @@ impl PyNetwork {
                     .collect::<Result<Vec<i64>, Error>>()
             })
             .map_err(errors::model)?;
-        Ok(PyArray1::from_vec(py, out))
+        vector(py, out)
     }
 
     /// Outputs of each row, exact: int64 array (n, outputs), or an object array of Python integers if one of them
@@ -93,7 +93,7 @@ impl PyNetwork {
             .map_err(errors::model)?;
         let shape = [sums.len() / outputs, outputs];
         if let Some(narrow) = sums.iter().map(|&sum| i64::try_from(sum).ok()).collect::<Option<Vec<i64>>>() {
-            return PyArray1::from_vec(py, narrow).reshape(shape)?.into_bound_py_any(py);
+            return vector(py, narrow)?.reshape(shape)?.into_bound_py_any(py);
         }
         let rows = PyList::new(py, sums.chunks_exact(outputs).map(<[i128]>::to_vec))?;
         py.import("numpy")?.call_method1("array", (rows, "object"))
@@ -102,8 +102,8 @@ impl PyNetwork {
     /// The integers of each layer, in the form that `from_integers` takes.
     fn layers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let parts = self.0.layers().into_iter().map(|layer| {
-            let weights = PyArray1::from_vec(py, layer.weights).reshape([layer.outputs, layer.inputs])?;
-            Ok((weights, PyArray1::from_vec(py, layer.biases)))
+            let weights = vector(py, layer.weights)?.reshape([layer.outputs, layer.inputs])?;
+            Ok((weights, vector(py, layer.biases)?))
         });
         PyList::new(py, parts.collect::<PyResult<Vec<_>>>()?)
     }

@@ -1,10 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arrays of numbers as callers give them: what a conversion would change or lose is refused.
+//! Arrays of numbers as callers give them: what a conversion would change or lose is refused. And as they get them.
 
-use numpy::{PyReadonlyArray2, PyUntypedArrayMethods};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::IntoPyDict;
+
+/// Finds the interface of numpy, once, before the crate of that name does: it panics where its imports fail, as they do
+/// when the handler of a signal raises in them. Not when this module is imported, because most commands need no numpy.
+pub fn ready(py: Python<'_>) -> PyResult<()> {
+    static READY: PyOnceLock<()> = PyOnceLock::new();
+    READY
+        .get_or_try_init(py, || {
+            py.import("numpy")?;
+            // Handlers of signals run on the main thread alone.
+            let find = || Python::attach(|py| drop(PyArray1::from_vec(py, vec![0u8]).readonly()));
+            py.detach(|| std::thread::scope(|scope| scope.spawn(find).join()))
+                .map_err(|_| PyRuntimeError::new_err("this numpy has no interface for arrays; linnet needs numpy 2.0"))
+        })
+        .copied()
+}
+
+/// An argument that holds arrays of just the type that is asked for, as the package's own callers give them.
+pub fn exact<'a, 'py, T: FromPyObject<'a, 'py>>(value: &'a Bound<'py, PyAny>) -> PyResult<T> {
+    ready(value.py())?;
+    value.extract().map_err(Into::into)
+}
+
+/// An array of Python's that holds these values.
+pub fn vector<T: Element>(py: Python<'_>, values: Vec<T>) -> PyResult<Bound<'_, PyArray1<T>>> {
+    ready(py)?;
+    Ok(PyArray1::from_vec(py, values))
+}
 
 /// Refuses a masked array with masked values: what is below the mask would count as given.
 pub fn unmasked(value: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -17,6 +45,7 @@ pub fn unmasked(value: &Bound<'_, PyAny>) -> PyResult<()> {
 
 /// The array, if its elements are of one of these kinds (numpy's letters).
 fn of_kinds<'py>(value: &Bound<'py, PyAny>, kinds: &str, needed: &str) -> PyResult<Bound<'py, PyAny>> {
+    ready(value.py())?;
     unmasked(value)?;
     let given = value.py().import("numpy")?.call_method1("asarray", (value,))?;
     let kind: String = given.getattr("dtype")?.getattr("kind")?.extract()?;

@@ -7,12 +7,12 @@ use std::sync::{Mutex, PoisonError};
 use linnet_nbd::{Builder, Command, Drive, Export, Handle, Sample, Storage};
 use linnet_ssd::Ssd;
 use linnet_types::{LatencyModel, Nanos, Outcome, Request};
-use numpy::PyArray1;
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors;
+use crate::numbers::vector;
 use crate::ssd::PyDevice;
 
 /// A modelled drive behind a server; flush and trim also reach the model.
@@ -125,13 +125,13 @@ impl PyServer {
         drop(held);
         log.retain(|sample| matches!(sample.command, Command::Read | Command::Write));
         let columns = PyDict::new(py);
-        let long = |of: fn(&Sample) -> u64| PyArray1::from_iter(py, log.iter().map(of));
-        columns.set_item("arrive_ns", long(|s| s.arrive_ns))?;
-        columns.set_item("op", PyArray1::from_iter(py, log.iter().map(|s| u8::from(s.command == Command::Write))))?;
-        columns.set_item("offset_bytes", long(|s| s.offset_bytes))?;
-        columns.set_item("size_bytes", PyArray1::from_iter(py, log.iter().map(|s| s.size_bytes)))?;
-        columns.set_item("latency_ns", long(|s| s.latency_ns_achieved))?;
-        columns.set_item("latency_ns_model", long(|s| s.latency_ns_model))?;
+        let long = |of: fn(&Sample) -> u64| vector(py, log.iter().map(of).collect());
+        columns.set_item("arrive_ns", long(|s| s.arrive_ns)?)?;
+        columns.set_item("op", vector(py, log.iter().map(|s| u8::from(s.command == Command::Write)).collect())?)?;
+        columns.set_item("offset_bytes", long(|s| s.offset_bytes)?)?;
+        columns.set_item("size_bytes", vector(py, log.iter().map(|s| s.size_bytes).collect())?)?;
+        columns.set_item("latency_ns", long(|s| s.latency_ns_achieved)?)?;
+        columns.set_item("latency_ns_model", long(|s| s.latency_ns_model)?)?;
         Ok(Some(columns))
     }
 

@@ -15,6 +15,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::numbers::{self, vector};
 use crate::progress::Progress;
 use crate::trace::PyTrace;
 use load::{Load, closed_loop};
@@ -219,7 +220,7 @@ impl PyDevice {
         let mut device = self.drive()?;
         let (end, latencies) = py
             .detach(|| closed_loop(&mut device, depth, ios, &mut Load::new(size_bytes, write_share, sequential, seed)));
-        Ok((end, PyArray1::from_vec(py, latencies)))
+        Ok((end, vector(py, latencies)?))
     }
 
     /// A drive with this one's contents after `ios` writes of 4 KiB at random offsets, idle again at time 0.
@@ -254,8 +255,7 @@ impl PyDevice {
         let mut device = self.drive()?;
         let ns = |seconds: f64| (seconds * 1e9) as Nanos;
         let found = py.detach(|| run_tenants(&mut device, &tenants, ns(warm_up_s), ns(seconds), seed));
-        let array = |values| PyArray1::from_vec(py, values);
-        Ok(found.into_iter().map(|one| (array(one.reads_ns), array(one.writes_ns))).collect())
+        found.into_iter().map(|one| Ok((vector(py, one.reads_ns)?, vector(py, one.writes_ns)?))).collect()
     }
 
     fn __repr__(&self) -> String {
@@ -327,7 +327,10 @@ pub fn ssd_parameters() -> Vec<&'static str> {
 
 /// Nearest-rank quantiles (shares 0 to 1) of latencies: the project's only definition.
 #[pyfunction]
-pub fn quantiles_ns(latency_ns: PyReadonlyArray1<'_, u64>, shares: Vec<f64>) -> Vec<u64> {
+pub fn quantiles_ns(
+    #[pyo3(from_py_with = numbers::exact)] latency_ns: PyReadonlyArray1<'_, u64>,
+    shares: Vec<f64>,
+) -> Vec<u64> {
     let mut sorted = latency_ns.as_array().to_vec();
     sorted.sort_unstable();
     shares.iter().map(|&q| linnet_measure::quantile(&sorted, q)).collect()

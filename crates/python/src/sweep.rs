@@ -17,6 +17,7 @@ use numpy::{PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArray
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::numbers::{self, vector};
 use crate::tune::{host, refused};
 
 /// Names of the features, values that are set, and the kernel's default, in KiB.
@@ -30,7 +31,10 @@ type Rows<'py> = (Bound<'py, PyArray2<f32>>, Bound<'py, PyArray1<u32>>);
 /// Features of windows (n, features) from their counters (n, counters), and the rule's value for each in KiB: the
 /// kernel's default where the rule leaves the device's own, 0 where a window says nothing.
 #[pyfunction]
-pub fn tune_features<'py>(py: Python<'py>, counts: PyReadonlyArray2<'_, u64>) -> PyResult<Rows<'py>> {
+pub fn tune_features<'py>(
+    py: Python<'py>,
+    #[pyo3(from_py_with = numbers::exact)] counts: PyReadonlyArray2<'py, u64>,
+) -> PyResult<Rows<'py>> {
     if counts.shape()[1] != NUMBERS {
         let given = counts.shape()[1];
         return Err(PyValueError::new_err(format!("{given} counters in a window; the observer has {NUMBERS}")));
@@ -44,8 +48,8 @@ pub fn tune_features<'py>(py: Python<'py>, counts: PyReadonlyArray2<'_, u64>) ->
         rows.extend(features.row());
         kib.push(rule.decide(&features).map_or(0, |verdict| verdict.kib.unwrap_or(DEFAULT_KIB)));
     }
-    let rows = PyArray1::from_vec(py, rows).reshape([kib.len(), NAMES.len()])?;
-    Ok((rows, PyArray1::from_vec(py, kib)))
+    let rows = vector(py, rows)?.reshape([kib.len(), NAMES.len()])?;
+    Ok((rows, vector(py, kib)?))
 }
 
 /// The observer of `linnet tune readahead`. Needs root.

@@ -14,6 +14,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::numbers::{self, vector};
 use crate::progress::Progress;
 use crate::trace::PyTrace;
 use crate::trace_files;
@@ -47,8 +48,8 @@ impl PyTenantProfile {
 
     /// The features in the order of `profile_features()`: float64 array (27,).
     #[getter]
-    fn features<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<f64>> {
-        PyArray1::from_slice(py, &self.0.features)
+    fn features<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<f64>>> {
+        vector(py, self.0.features.to_vec())
     }
 
     /// I/Os in the sample; 0 of a declared load.
@@ -231,7 +232,7 @@ pub fn aggregate_profiles(profiles: Vec<PyTenantProfile>, method: &str) -> PyRes
 #[pyfunction]
 pub fn aggregate_features<'py>(
     py: Python<'py>,
-    rows: PyReadonlyArray2<'py, f64>,
+    #[pyo3(from_py_with = numbers::exact)] rows: PyReadonlyArray2<'py, f64>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     if rows.shape()[1] != FEATURE_COUNT {
         return Err(PyValueError::new_err(format!(
@@ -242,5 +243,5 @@ pub fn aggregate_features<'py>(
     let members: Vec<Profile> =
         rows.as_array().rows().into_iter().map(|row| features(row.to_vec())).collect::<PyResult<_>>()?;
     let whole = Independent.of(&members.iter().collect::<Vec<_>>()).map_err(errors::tenant)?;
-    Ok(PyArray1::from_slice(py, &whole.features))
+    vector(py, whole.features.to_vec())
 }

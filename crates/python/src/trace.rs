@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors;
+use crate::numbers::{self, vector};
 use crate::progress::Progress;
 use crate::trace_files::{stopped, teller, tenants};
 use crate::whole;
@@ -151,13 +152,13 @@ impl PyTrace {
     #[allow(clippy::too_many_arguments)]
     fn from_columns(
         name: String,
-        arrive_ns: PyReadonlyArray1<'_, u64>,
-        op: PyReadonlyArray1<'_, u8>,
-        offset_bytes: PyReadonlyArray1<'_, u64>,
-        size_bytes: PyReadonlyArray1<'_, u32>,
-        device: PyReadonlyArray1<'_, u32>,
-        latency_ns: PyReadonlyArray1<'_, u64>,
-        tenant: Option<PyReadonlyArray1<'_, u32>>,
+        #[pyo3(from_py_with = numbers::exact)] arrive_ns: PyReadonlyArray1<'_, u64>,
+        #[pyo3(from_py_with = numbers::exact)] op: PyReadonlyArray1<'_, u8>,
+        #[pyo3(from_py_with = numbers::exact)] offset_bytes: PyReadonlyArray1<'_, u64>,
+        #[pyo3(from_py_with = numbers::exact)] size_bytes: PyReadonlyArray1<'_, u32>,
+        #[pyo3(from_py_with = numbers::exact)] device: PyReadonlyArray1<'_, u32>,
+        #[pyo3(from_py_with = numbers::exact)] latency_ns: PyReadonlyArray1<'_, u64>,
+        #[pyo3(from_py_with = numbers::exact)] tenant: Option<PyReadonlyArray1<'_, u32>>,
     ) -> PyResult<Self> {
         let (arrive, op, offset) = (arrive_ns.as_array(), op.as_array(), offset_bytes.as_array());
         let (size, device, latency) = (size_bytes.as_array(), device.as_array(), latency_ns.as_array());
@@ -307,20 +308,20 @@ impl PyTrace {
     fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
         let records = &self.records;
-        dict.set_item("arrive_ns", PyArray1::from_iter(py, records.iter().map(|r| r.arrive_ns)))?;
-        dict.set_item("op", PyArray1::from_iter(py, records.iter().map(|r| r.op as u8)))?;
-        dict.set_item("offset_bytes", PyArray1::from_iter(py, records.iter().map(|r| r.offset_bytes)))?;
-        dict.set_item("size_bytes", PyArray1::from_iter(py, records.iter().map(|r| r.size_bytes)))?;
-        dict.set_item("device", PyArray1::from_iter(py, records.iter().map(|r| r.device)))?;
-        dict.set_item("latency_ns", PyArray1::from_iter(py, records.iter().map(|r| r.latency_ns.unwrap_or(NONE))))?;
-        dict.set_item("tenant", PyArray1::from_iter(py, records.iter().map(|r| r.tenant)))?;
+        dict.set_item("arrive_ns", vector(py, records.iter().map(|r| r.arrive_ns).collect())?)?;
+        dict.set_item("op", vector(py, records.iter().map(|r| r.op as u8).collect())?)?;
+        dict.set_item("offset_bytes", vector(py, records.iter().map(|r| r.offset_bytes).collect())?)?;
+        dict.set_item("size_bytes", vector(py, records.iter().map(|r| r.size_bytes).collect())?)?;
+        dict.set_item("device", vector(py, records.iter().map(|r| r.device).collect())?)?;
+        dict.set_item("latency_ns", vector(py, records.iter().map(|r| r.latency_ns.unwrap_or(NONE)).collect())?)?;
+        dict.set_item("tenant", vector(py, records.iter().map(|r| r.tenant).collect())?)?;
         Ok(dict)
     }
 
     /// Latencies of the reads that have one, ns, in the order of arrival.
-    fn read_latencies<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
+    fn read_latencies<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<u64>>> {
         let latencies = self.records.iter().filter(|r| r.op.is_read()).filter_map(|r| r.latency_ns);
-        PyArray1::from_vec(py, latencies.collect())
+        vector(py, latencies.collect())
     }
 
     /// Cuts the trace into equal time slices, each beginning at 0.

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use crate::array::PyArray;
 use crate::errors;
 use crate::model::PyModel;
+use crate::numbers::vector;
 use crate::setup::Setup;
 use crate::trace::PyTrace;
 
@@ -46,8 +47,8 @@ pub fn counterfactual<'py>(
     let reads = found.chosen.len();
     let latency_us: Vec<f64> = found.latency_ns.iter().map(|&ns| ns as f64 / 1000.0).collect();
     Ok((
-        PyArray1::from_vec(py, found.features).reshape([reads, array.count, COUNTERFACTUAL_FEATURES])?.into_any(),
-        PyArray1::from_vec(py, latency_us).reshape([reads, array.count])?.into_any(),
-        PyArray1::from_vec(py, found.chosen),
+        vector(py, found.features)?.reshape([reads, array.count, COUNTERFACTUAL_FEATURES])?.into_any(),
+        vector(py, latency_us)?.reshape([reads, array.count])?.into_any(),
+        vector(py, found.chosen)?,
     ))
 }

@@ -3,13 +3,14 @@
 
 use linnet_core::{Loss, TrainOptions};
 use linnet_study::HistorySet;
-use numpy::{PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::errors;
 use crate::learn::Rows;
 use crate::network::PyNetwork;
+use crate::numbers::{self, vector};
 use crate::progress::Progress;
 use crate::trace::PyTrace;
 use crate::whole;
@@ -19,8 +20,8 @@ use crate::whole;
 #[allow(clippy::too_many_arguments)]
 pub fn train_network<'py>(
     py: Python<'py>,
-    rows: PyReadonlyArray2<'py, u8>,
-    slow: PyReadonlyArray1<'py, bool>,
+    #[pyo3(from_py_with = numbers::exact)] rows: PyReadonlyArray2<'py, u8>,
+    #[pyo3(from_py_with = numbers::exact)] slow: PyReadonlyArray1<'py, bool>,
     hidden: Vec<usize>,
     #[pyo3(from_py_with = whole::epochs)] epochs: usize,
     #[pyo3(from_py_with = whole::batch)] batch: usize,
@@ -65,6 +66,6 @@ pub fn history_rows<'py>(
     let records = trace.records.clone();
     let set = py.detach(|| HistorySet::from_records(&records, history, inflection_ns)).map_err(errors::learn)?;
     let rows = set.slow.len();
-    let digits = PyArray1::from_vec(py, set.digits).reshape([rows, set.inputs])?;
-    Ok((digits, PyArray1::from_vec(py, set.slow)))
+    let digits = vector(py, set.digits)?.reshape([rows, set.inputs])?;
+    Ok((digits, vector(py, set.slow)?))
 }

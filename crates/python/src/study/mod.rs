@@ -16,6 +16,7 @@ use pyo3::types::PyDict;
 
 use crate::errors;
 use crate::learn::evaluation;
+use crate::numbers::vector;
 use crate::progress::Progress;
 use crate::trace::PyTrace;
 
@@ -32,7 +33,7 @@ pub fn wide_rows<'py>(py: Python<'py>, trace: PyRef<'py, PyTrace>) -> PyResult<B
     let records = trace.records.clone();
     let set = py.detach(|| WideSet::from_records(&records));
     let shape = [set.rows(), set.width];
-    PyArray1::from_vec(py, set.values).reshape(shape)
+    vector(py, set.values)?.reshape(shape)
 }
 
 /// One device: its reads described for every model, labelled by one inflection point, split by time.
@@ -148,16 +149,16 @@ fn detached<T: Send>(
 fn part<'py>(py: Python<'py>, rows: &StudyRows) -> PyResult<Part<'py>> {
     let count = rows.linnos.len();
     let dict = PyDict::new(py);
-    let digits = PyArray1::from_slice(py, &rows.linnos.digits).reshape([count, linnet_core::DIGITS])?;
+    let digits = vector(py, rows.linnos.digits.to_vec())?.reshape([count, linnet_core::DIGITS])?;
     dict.set_item("linnos", digits)?;
     dict.set_item("linnet", matrix(py, &rows.linnet.features)?)?;
     dict.set_item("heimdall", matrix(py, &rows.heimdall.features)?)?;
-    Ok((dict, PyArray1::from_slice(py, &rows.linnos.slow)))
+    Ok((dict, vector(py, rows.linnos.slow.to_vec())?))
 }
 
 fn matrix<'py, T: numpy::Element + Copy, const N: usize>(
     py: Python<'py>,
     rows: &[[T; N]],
 ) -> PyResult<Bound<'py, PyArray2<T>>> {
-    PyArray1::from_slice(py, rows.as_flattened()).reshape([rows.len(), N])
+    vector(py, rows.as_flattened().to_vec())?.reshape([rows.len(), N])
 }
