@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Ctrl-C while a model is fitted ends the fit with KeyboardInterrupt; no model that is trained in part comes back."""
+"""Ctrl-C while a model is fitted or tested ends that with KeyboardInterrupt; no model that is trained in part comes back."""
 
 import os
 import signal
 import subprocess
 import sys
 import threading
+from functools import cache
 
 import linnet
 import numpy as np
@@ -20,6 +21,13 @@ SLOW = DIGITS[:, 3] > 5
 FEATURES = CHANCE.random((100_000, 8)).astype("f4")
 CLASSES = CHANCE.integers(0, 2, len(FEATURES))
 FOREVER = 10**9
+LOG = device_trace(reads=50_000)
+
+
+@cache
+def small_model():
+    """A model whose evaluation has no epochs or other steps."""
+    return linnet.fit(device_trace(), settings=linnet.FitSettings(epochs=1))[0].model
 
 
 @pytest.mark.parametrize(
@@ -41,9 +49,12 @@ FOREVER = 10**9
             ),
             "fit",
         ),
+        (lambda: linnet.fit(LOG, settings=linnet.FitSettings(epochs=10**6)), "fit"),
+        (lambda: _native.evaluate(small_model(), [LOG] * 20, 1.0), "evaluate"),
     ],
 )
-def test_a_fit_is_interrupted(work, name):
+def test_work_on_models_is_interrupted(work, name):
+    small_model()
     told = []
     timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()

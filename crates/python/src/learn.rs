@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use linnet_core::{Network, Schema, TrainOptions, Trees};
+use linnet_core::{Model, Network, Schema, TrainOptions, Trees};
 use linnet_learn::{
     BoostOptions, Devices, Evaluated, Evaluation, FitOptions, InflectionOptions, InflightSet, LearnOptions, Learned,
     Predicted, Progress as At, SlowAbove, Stage, TrainingSet,
@@ -17,7 +17,7 @@ use pyo3::types::{IntoPyDict, PyDict};
 use crate::errors;
 use crate::model::PyModel;
 use crate::numbers::{self, vector};
-use crate::progress::Progress;
+use crate::progress::{Progress, Tell, apart, interruptible};
 use crate::trace::PyTrace;
 use crate::whole;
 
@@ -125,29 +125,28 @@ pub fn fit<'py>(
     let fits = (if pooled { 1 } else { records.len() }) * (1 + usize::from(unbiased));
     let fits = fits.saturating_mul(epochs);
     let mut done = 0;
-    let mut on_progress = |at: At| match at.stage {
-        Stage::Fit { loss, .. } => {
+    let on_progress = |at: Option<At>| match at.map(|at| at.stage) {
+        Some(Stage::Fit { loss, .. }) => {
             done += 1;
             progress.tell((done, fits, loss))
         }
-        Stage::Label | Stage::Evaluate | Stage::Trees => progress.tell((done, fits, f32::NAN)),
+        Some(Stage::Label | Stage::Evaluate | Stage::Trees) => progress.tell((done, fits, f32::NAN)),
+        None => progress.look(),
     };
-    let learned = py.detach(|| match &later {
-        Some(later) => linnet_learn::fit_periods(&slices(&records), &slices(later), &options, &mut on_progress),
-        None => linnet_learn::fit(&slices(&records), &options, &mut on_progress),
-    });
-    match learned {
-        Ok(learned) => learned
+    let learn = move |tell: Tell<'_, At>| match &later {
+        Some(later) => linnet_learn::fit_periods(&slices(&records), &slices(later), &options, tell),
+        None => linnet_learn::fit(&slices(&records), &options, tell),
+    };
+    match apart(py, learn, on_progress) {
+        Some(Ok(learned)) => learned
             .into_iter()
             .map(|one| {
                 let report = report(py, &one)?;
                 Ok((PyModel { model: one.model }, report))
             })
             .collect(),
-        Err(linnet_learn::Error::Interrupted) => {
-            Err(progress.error(PyKeyboardInterrupt::new_err("fitting was stopped")))
-        }
-        Err(error) => Err(errors::learn(error)),
+        Some(Err(error)) => Err(errors::learn(error)),
+        None => Err(progress.error(PyKeyboardInterrupt::new_err("fitting was stopped"))),
     }
 }
 
@@ -225,6 +224,37 @@ fn add_predicted(dict: &Bound<'_, PyDict>, predicted: &Predicted) -> PyResult<()
     Ok(())
 }
 
+/// Figures of a model's network, and those of its trees and predictions.
+type Figures = (Option<Evaluation>, Option<(Evaluation, Predicted)>);
+
+/// The figures of a model on the last share of each trace.
+fn on_last_share(
+    model: &Model,
+    records: &[Arc<Vec<IoRecord>>],
+    test_share: f64,
+    slow_ns: u64,
+) -> Result<Figures, linnet_learn::Error> {
+    let inflection_ns = model.thresholds.inflection_ns;
+    let by_network = |network: &Network| {
+        let mut rows = TrainingSet::default();
+        for records in records {
+            rows.append(TrainingSet::from_records(records, inflection_ns)?.split_at_share(1.0 - test_share).1);
+        }
+        linnet_learn::evaluate(network, &rows)
+    };
+    let by_trees = |trees: &Trees| {
+        let mut rows = InflightSet::default();
+        for records in records {
+            let own = InflightSet::from_records(records, inflection_ns, trees.schema())?;
+            rows.append(own.split_at_share(1.0 - test_share).1);
+        }
+        rows.label(slow_ns);
+        let predicted = linnet_learn::evaluate_predictions(trees, &model.predictions, &rows)?;
+        Ok::<_, linnet_learn::Error>((linnet_learn::evaluate_trees(trees, &rows)?, predicted))
+    };
+    Ok((model.network.as_ref().map(by_network).transpose()?, model.trees.as_ref().map(by_trees).transpose()?))
+}
+
 /// Evaluates a model on the last share of each trace by time, the rows of all traces together. The figures are those of
 /// its network, or of its trees if it has no network; `linnet` holds those of its trees; each prediction
 /// by their score has an item of its name, such as `latencies`. Slow is a latency above the model's inflection point; to
@@ -241,33 +271,12 @@ pub fn evaluate<'py>(
     if !(test_share > 0.0 && test_share <= 1.0) {
         return Err(PyValueError::new_err(format!("test_share is {test_share}; it lies above 0 and up to 1")));
     }
-    let records: Vec<_> = traces.iter().map(|trace| trace.records.clone()).collect();
-    let model = &model.model;
+    let records = held(&traces);
+    let model = model.model.clone();
     let inflection_ns = model.thresholds.inflection_ns;
-    let by_network = |network: &Network| {
-        let mut rows = TrainingSet::default();
-        for records in &records {
-            rows.append(TrainingSet::from_records(records, inflection_ns)?.split_at_share(1.0 - test_share).1);
-        }
-        linnet_learn::evaluate(network, &rows)
-    };
-    let inflight_rows_of = |schema| -> Result<InflightSet, linnet_learn::Error> {
-        let mut rows = InflightSet::default();
-        for records in &records {
-            rows.append(InflightSet::from_records(records, inflection_ns, schema)?.split_at_share(1.0 - test_share).1);
-        }
-        rows.label(slow_ns.unwrap_or(inflection_ns));
-        Ok(rows)
-    };
-    let by_trees = |trees: &Trees| {
-        let rows = inflight_rows_of(trees.schema())?;
-        let predicted = linnet_learn::evaluate_predictions(trees, &model.predictions, &rows)?;
-        Ok::<_, linnet_learn::Error>((linnet_learn::evaluate_trees(trees, &rows)?, predicted))
-    };
-    let evaluated = py.detach(|| {
-        Ok((model.network.as_ref().map(by_network).transpose()?, model.trees.as_ref().map(by_trees).transpose()?))
-    });
-    let (network, trees) = evaluated.map_err(errors::learn)?;
+    let slow_ns = slow_ns.unwrap_or(inflection_ns);
+    let (network, trees) =
+        interruptible(py, move || on_last_share(&model, &records, test_share, slow_ns))?.map_err(errors::learn)?;
     let (trees, predicted) = trees.unzip();
     // Every model has a network or trees: a file without both is refused, and `fit` produces both.
     let Some(first) = network.as_ref().or(trees.as_ref()) else {
@@ -292,7 +301,7 @@ pub fn training_rows<'py>(
     #[pyo3(from_py_with = whole::inflection_ns)] inflection_ns: u64,
 ) -> PyResult<Rows<'py>> {
     let records = trace.records.clone();
-    let set = py.detach(|| TrainingSet::from_records(&records, inflection_ns)).map_err(errors::learn)?;
+    let set = interruptible(py, move || TrainingSet::from_records(&records, inflection_ns))?.map_err(errors::learn)?;
     let rows = set.len();
     let digits = vector(py, set.digits)?.reshape([rows, linnet_core::DIGITS])?;
     Ok((digits, vector(py, set.slow)?))
@@ -312,7 +321,8 @@ pub fn inflight_rows<'py>(
 ) -> PyResult<InflightRows<'py>> {
     let schema = schema_of(schema)?;
     let records = trace.records.clone();
-    let set = py.detach(|| InflightSet::from_records(&records, inflection_ns, schema)).map_err(errors::learn)?;
+    let set = interruptible(py, move || InflightSet::from_records(&records, inflection_ns, schema))?
+        .map_err(errors::learn)?;
     let (rows, width) = (set.len(), linnet_core::INFLIGHT_FEATURES);
     let flat: Vec<u8> = set.features.iter().flatten().copied().collect();
     let features = vector(py, flat)?.reshape([rows, width])?;
