@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from conftest import device_trace
 from linnet import FitSettings, LearnError, Setup, Trace
-from linnet._native import KnobModel, train_network
+from linnet._native import Device, KnobModel, train_network
 from linnet.estimator import LinnosClassifier
 from linnet.traces import as_traces, trace_to_table
 
@@ -104,6 +104,35 @@ def test_what_is_no_whole_number_is_named() -> None:
         linnet.Array("consumer-deep", 1, 0).run([trace], "baseline", [], closed_loop=0)
     # Numpy's integers are whole numbers.
     assert len(linnet.training_rows(trace, np.int64(1000))[1])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((1, 10**12, 4096), r"ios is 1000000000000; those of \d+ fit"),
+        ((1, 2**63, 4096), "ios is 9223372036854775808; those of"),
+        ((0, 1, 4096), "at least 1"),
+        ((1, 2**64, 4096), "ios is 18446744073709551616, no whole number"),
+        ((1, 1, 4096, float("nan")), "write_share is NaN; it lies in 0 to 1"),
+        ((1, 1, 4096, 1.5), "write_share is 1.5"),
+    ],
+)
+def test_a_load_that_no_machine_holds_is_refused(arguments, told: str, small_drive: Path) -> None:
+    drive = Device(params=small_drive, precondition=False)
+    with pytest.raises(ValueError, match=told):
+        drive.saturate(*arguments)
+
+
+def test_more_in_flight_than_there_are_is_all_of_them(small_drive: Path) -> None:
+    drive = Device(params=small_drive, precondition=False)
+    (end, latencies), (same, others) = drive.saturate(2**62, 50, 4096), drive.saturate(50, 50, 4096)
+    assert end == same and (latencies == others).all()
+
+
+@pytest.mark.parametrize("rate", [0.0, float("nan"), float("inf"), 1e10])
+def test_a_rate_that_no_tenant_has_is_refused(rate: float, small_drive: Path) -> None:
+    with pytest.raises(ValueError, match="a rate above 0 and up to 1e9"):
+        Device(params=small_drive, precondition=False).tenants([(rate, 0.0, False, 1)], 0.0, 1.0, 0)
 
 
 def test_more_epochs_than_any_run_ends_are_refused() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Ctrl-C while a model is fitted or tested ends that with KeyboardInterrupt; no model that is trained in part comes back."""
+"""Ctrl-C ends a long call with KeyboardInterrupt; no model that is trained in part comes back."""
 
 import os
 import signal
@@ -22,6 +22,7 @@ FEATURES = CHANCE.random((100_000, 8)).astype("f4")
 CLASSES = CHANCE.integers(0, 2, len(FEATURES))
 FOREVER = 10**9
 LOG = device_trace(reads=50_000)
+DRIVE = _native.Device("sata", precondition=False)
 
 
 @cache
@@ -51,9 +52,12 @@ def small_model():
         ),
         (lambda: linnet.fit(LOG, settings=linnet.FitSettings(epochs=10**6)), "fit"),
         (lambda: _native.evaluate(small_model(), [LOG] * 20, 1.0), "evaluate"),
+        (lambda: DRIVE.saturate(4, 10**7, 4096), "saturate"),
+        (lambda: DRIVE.overwritten(10**15, 0), "overwritten"),
+        (lambda: DRIVE.tenants([(1e6, 0.0, False, 4)], 100_000.0, 100_000.0, 0), "tenants"),
     ],
 )
-def test_work_on_models_is_interrupted(work, name):
+def test_long_work_is_interrupted(work, name):
     small_model()
     told = []
     timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))

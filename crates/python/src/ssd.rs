@@ -18,11 +18,14 @@ use crate::errors;
 use crate::numbers::{self, vector};
 use crate::progress::Progress;
 use crate::trace::PyTrace;
-use load::{Load, closed_loop};
+use crate::whole;
+use load::{BYTES_AN_IO, Load, closed_loop};
 pub use run::PyDeviceRun;
 
 /// I/Os between two reports of progress.
 const PROGRESS_EVERY: usize = 65_536;
+/// Highest rate of a tenant: an I/O each nanosecond, which is the resolution of time.
+const IOPS_MAX: f64 = 1e9;
 
 /// One modelled drive. Every run starts from a copy of it.
 #[pyclass(name = "Device", module = "linnet", frozen)]
@@ -194,7 +197,7 @@ impl PyDevice {
             (None, Ready::Timelines(_)) => None,
         });
         let Some((answers, stats)) = run else {
-            return Err(progress.error(PyKeyboardInterrupt::new_err("the run was stopped")));
+            return Err(run_stopped(progress));
         };
         let names = streams.iter().map(|trace| trace.name().to_owned()).collect();
         Ok(PyDeviceRun { merged, answers, stats, names, device: device.map(Mutex::new) })
@@ -207,26 +210,43 @@ impl PyDevice {
     fn saturate<'py>(
         &self,
         py: Python<'py>,
-        depth: usize,
-        ios: usize,
-        size_bytes: u32,
+        #[pyo3(from_py_with = whole::depth)] depth: usize,
+        #[pyo3(from_py_with = whole::ios)] ios: usize,
+        #[pyo3(from_py_with = whole::size_bytes)] size_bytes: u32,
         write_share: f64,
         sequential: bool,
-        seed: u64,
+        #[pyo3(from_py_with = whole::seed)] seed: u64,
     ) -> PyResult<(u64, Bound<'py, PyArray1<u64>>)> {
         if depth == 0 || ios == 0 || size_bytes == 0 {
             return Err(PyValueError::new_err("depth, ios and size_bytes are at least 1"));
         }
+        if !(0.0..=1.0).contains(&write_share) {
+            return Err(PyValueError::new_err(format!("write_share is {write_share}; it lies in 0 to 1")));
+        }
+        if let Some(room) = linnet_trace::free().filter(|room| room.bytes / BYTES_AN_IO < ios as u64) {
+            let most = room.bytes / BYTES_AN_IO;
+            return Err(PyValueError::new_err(format!("ios is {ios}; those of {most} fit {}", room.limit)));
+        }
         let mut device = self.drive()?;
-        let (end, latencies) = py
-            .detach(|| closed_loop(&mut device, depth, ios, &mut Load::new(size_bytes, write_share, sequential, seed)));
+        let mut load = Load::new(size_bytes, write_share, sequential, seed);
+        let mut progress = Progress::new(None);
+        let run = py.detach(|| closed_loop(&mut device, depth, ios, &mut load, &mut || progress.look()));
+        let Some((end, latencies)) = run else { return Err(run_stopped(progress)) };
         Ok((end, vector(py, latencies)?))
     }
 
     /// A drive with this one's contents after `ios` writes of 4 KiB at random offsets, idle again at time 0.
-    fn overwritten(&self, py: Python<'_>, ios: usize, seed: u64) -> PyResult<PyDevice> {
+    fn overwritten(
+        &self,
+        py: Python<'_>,
+        #[pyo3(from_py_with = whole::ios)] ios: usize,
+        #[pyo3(from_py_with = whole::seed)] seed: u64,
+    ) -> PyResult<PyDevice> {
         let mut device = self.drive()?;
-        py.detach(|| device.overwrite(ios as u64, seed));
+        let mut progress = Progress::new(None);
+        if !py.detach(|| device.overwrite(ios as u64, seed, &mut || progress.look())) {
+            return Err(run_stopped(progress));
+        }
         let ready = Ready::Timelines(Box::new(Mutex::new(device)));
         Ok(PyDevice { params: self.params.clone(), ready, seed: self.seed, settled: None })
     }
@@ -240,13 +260,20 @@ impl PyDevice {
         tenants: Vec<(f64, f64, bool, usize)>,
         warm_up_s: f64,
         seconds: f64,
-        seed: u64,
+        #[pyo3(from_py_with = whole::seed)] seed: u64,
     ) -> PyResult<Vec<Both<'py>>> {
-        if tenants.iter().any(|&(iops, share, _, depth)| !(iops > 0.0 && (0.0..=1.0).contains(&share) && depth > 0)) {
-            return Err(PyValueError::new_err("a tenant has a rate above 0, a share of writes in 0..=1 and a depth"));
+        let possible = |iops: f64| iops > 0.0 && iops <= IOPS_MAX;
+        if tenants.iter().any(|&(iops, share, _, depth)| !(possible(iops) && (0.0..=1.0).contains(&share) && depth > 0))
+        {
+            return Err(PyValueError::new_err(format!(
+                "a tenant has a rate above 0 and up to {IOPS_MAX:e}, a share of writes in 0 to 1 and a depth of at \
+                 least 1; given are {tenants:?}"
+            )));
         }
         if !(warm_up_s >= 0.0 && seconds > 0.0 && warm_up_s + seconds < 1e6) {
-            return Err(PyValueError::new_err("warm_up_s is at least 0 and seconds above 0"));
+            return Err(PyValueError::new_err(format!(
+                "warm_up_s is {warm_up_s} and seconds {seconds}; they are at least 0 and above 0, and below 1e6 together"
+            )));
         }
         let tenants: Vec<Tenant> = tenants
             .into_iter()
@@ -254,13 +281,21 @@ impl PyDevice {
             .collect();
         let mut device = self.drive()?;
         let ns = |seconds: f64| (seconds * 1e9) as Nanos;
-        let found = py.detach(|| run_tenants(&mut device, &tenants, ns(warm_up_s), ns(seconds), seed));
+        let mut progress = Progress::new(None);
+        let run =
+            py.detach(|| run_tenants(&mut device, &tenants, ns(warm_up_s), ns(seconds), seed, &mut || progress.look()));
+        let Some(found) = run else { return Err(run_stopped(progress)) };
         found.into_iter().map(|one| Ok((vector(py, one.reads_ns)?, vector(py, one.writes_ns)?))).collect()
     }
 
     fn __repr__(&self) -> String {
         format!("Device(capacity_bytes={})", self.capacity_bytes())
     }
+}
+
+/// The exception of a run that was stopped.
+fn run_stopped(progress: Progress) -> PyErr {
+    progress.error(PyKeyboardInterrupt::new_err("the run was stopped"))
 }
 
 /// Sets another device-wide share if one is given; `name` is that of the preset or file.

@@ -64,12 +64,14 @@ arguments! {
     closed_loop "closed_loop" Option<NonZeroUsize>;
     device "device" usize;
     device_or_any "device" Option<u32>;
+    depth "depth" usize;
     devices "devices" usize;
     epochs "epochs" usize;
     failover_ns "failover_ns" u64;
     hedge_bytes_max "hedge_bytes_max" Option<u32>;
     history "history" usize;
     inflection_ns "inflection_ns" u64;
+    ios "ios" usize;
     max_depth "max_depth" usize;
     max_leaves "max_leaves" usize;
     max_rows "max_rows" Option<usize>;
@@ -79,6 +81,7 @@ arguments! {
     rebuilt "rebuilt" usize;
     replicas "replicas" usize;
     seed "seed" u64;
+    size_bytes "size_bytes" u32;
     slow_ns "slow_ns" Option<u64>;
     warm_up_ns "warm_up_ns" u64;
 }

@@ -33,3 +33,6 @@ pub use precondition::Settled;
 pub use presets::{PRESETS, QUEUED_PRESETS};
 pub use tenants::{Tenant, TenantLatencies, run_tenants};
 pub use timeline::{Params, ReadPriority, Resource, SlowReads, Span, Ssd, Stats, StreamStats, Wear};
+
+/// Requests, or pages, from one question whether to go on to the next.
+const ASKED_EVERY: u64 = 1 << 16;

@@ -10,6 +10,7 @@ use std::collections::BinaryHeap;
 use linnet_sim::Chance;
 use linnet_types::{LatencyModel, Nanos, Op, Outcome, Request};
 
+use crate::ASKED_EVERY;
 use crate::timeline::Ssd;
 
 /// One thread of 4 KiB requests at uniformly random offsets.
@@ -53,13 +54,15 @@ impl Thread {
 }
 
 /// Runs the tenants for `warm_up_ns`, which is not counted, and `span_ns`. The seed determines intervals and offsets.
+/// `go_on` is asked every 65,536 requests; `None` if it said no.
 pub fn run_tenants(
     ssd: &mut Ssd,
     tenants: &[Tenant],
     warm_up_ns: Nanos,
     span_ns: Nanos,
     seed: u64,
-) -> Vec<TenantLatencies> {
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<Vec<TenantLatencies>> {
     let pages = ssd.capacity_bytes() / u64::from(BYTES);
     let begin = Chance::new(seed);
     let mut threads: Vec<Thread> = (0..)
@@ -73,10 +76,15 @@ pub fn run_tenants(
     let mut found = vec![TenantLatencies::default(); tenants.len()];
     let mut order: BinaryHeap<Reverse<(Nanos, usize)>> =
         threads.iter().enumerate().map(|(n, thread)| Reverse((thread.next(), n))).collect();
+    let mut requests = 0u64;
     while let Some(Reverse((now, n))) = order.pop() {
         if now >= warm_up_ns + span_ns {
             break;
         }
+        if requests.is_multiple_of(ASKED_EVERY) && !go_on() {
+            return None;
+        }
+        requests += 1;
         let thread = &mut threads[n];
         while thread.in_flight.peek().is_some_and(|at| at.0 <= now) {
             thread.in_flight.pop();
@@ -96,5 +104,5 @@ pub fn run_tenants(
         // A thread that catches up submits at once.
         order.push(Reverse((thread.next().max(now), n)));
     }
-    found
+    Some(found)
 }

@@ -287,10 +287,10 @@ fn paced() -> Params {
 /// What a thread of fixed intervals sees beside one that writes, at this many writes per second.
 fn shared(params: &Params, writes: f64) -> (Ssd, Vec<TenantLatencies>) {
     let mut ssd = device(params);
-    ssd.overwrite(ssd.capacity_bytes() / 8192, 3);
+    assert!(ssd.overwrite(ssd.capacity_bytes() / 8192, 3, &mut || true));
     let tenant = |iops, write_share, poisson| Tenant { iops, write_share, poisson, depth: 64 };
     let tenants = [tenant(2_000.0, 0.0, false), tenant(writes, 1.0, true)];
-    let found = run_tenants(&mut ssd, &tenants, 500_000_000, 2_000_000_000, 1);
+    let found = run_tenants(&mut ssd, &tenants, 500_000_000, 2_000_000_000, 1, &mut || true).unwrap();
     assert_eq!(ssd.check(), Ok(()));
     (ssd, found)
 }

@@ -171,8 +171,9 @@ def fit(
 
     Raises :class:`linnet.LearnError` when a trace has no latencies, too few reads, I/Os of several devices, or
     latencies of which most are 0, :class:`TypeError` for what is no trace, and :class:`ValueError` for ``pooled`` with
-    ``shared_trees``, for ``mean_slow`` with ``slow_ns`` and for a number out of its range. Same traces, settings and
-    seed: same bytes.
+    ``shared_trees``, for ``mean_slow`` with ``slow_ns`` and for a number out of its range. Ctrl-C raises
+    :class:`KeyboardInterrupt` within 100 ms, and so does a ``progress`` that returns ``False``; the step of the work
+    that is being done ends unseen, on another thread. Same traces, settings and seed: same bytes.
     """
     if pooled and shared_trees:
         raise ValueError("pooled, shared_trees: one model for all devices, or one for each with common trees; not both")
@@ -244,7 +245,7 @@ def evaluate(
 
     As in :func:`fit`, each trace is of one device, and ``seed`` draws the order of I/Os that arrive at one time; give
     that of the fit to test on what it held out. Raises :class:`linnet.LearnError` for a trace of several devices or
-    without latencies, and :class:`TypeError` for what is no trace.
+    without latencies, and :class:`TypeError` for what is no trace. Ctrl-C raises as in :func:`fit`.
 
     Returns rows, base_rate (the accuracy of always submitting), accuracy, balanced_accuracy, roc_auc (``None`` if only
     one class occurs), and false_submit and false_revoke as shares of all rows. Slow is a latency above the model's own

@@ -31,18 +31,34 @@ impl Load {
     }
 }
 
-/// Keeps `depth` requests in flight until `ios` are served; returns the virtual time taken and the latencies, ns.
-pub(super) fn closed_loop(device: &mut Ssd, depth: usize, ios: usize, load: &mut Load) -> (Nanos, Vec<Nanos>) {
+/// Memory for each I/O of a closed loop: its latency, with the growth of their list, and its time in flight.
+pub(super) const BYTES_AN_IO: u64 = 4 * size_of::<Nanos>() as u64;
+/// I/Os from one question whether to go on to the next.
+const ASKED_EVERY: usize = 1 << 16;
+
+/// Keeps `depth` requests in flight until `ios` are served; returns the virtual time taken and the latencies, ns, or
+/// `None` where `go_on` said no.
+pub(super) fn closed_loop(
+    device: &mut Ssd,
+    depth: usize,
+    ios: usize,
+    load: &mut Load,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<(Nanos, Vec<Nanos>)> {
     let capacity = device.capacity_bytes();
-    let mut due = BinaryHeap::from(vec![Reverse(0); depth]);
-    let mut latencies = Vec::with_capacity(ios);
+    // Those beyond the last I/O would never be served.
+    let mut due = BinaryHeap::from(vec![Reverse(0); depth.min(ios)]);
+    let mut latencies = Vec::new();
     let mut end = 0;
-    for _ in 0..ios {
+    for done in 0..ios {
+        if done.is_multiple_of(ASKED_EVERY) && !go_on() {
+            return None;
+        }
         let Some(Reverse(now)) = due.pop() else { break };
         let (done, _) = device.submit_explained(now, &load.next(capacity));
         latencies.push(done - now);
         end = end.max(done);
         due.push(Reverse(done));
     }
-    (end, latencies)
+    Some((end, latencies))
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use linnet_sim::Chance;
 
 use super::machine::Machine;
+use crate::ASKED_EVERY;
 use crate::precondition::{ALIKE, EXTENTS, Settled, WINDOW_SHARE, WINDOWS_MAX};
 
 /// What comes before a window may be the last.
@@ -85,15 +86,20 @@ impl Machine {
         }
     }
 
-    /// Overwrites this many single pages at random. Changes the maps only: no time passes.
-    pub fn overwrite(&mut self, pages: u64, mut chance: Chance) {
+    /// Overwrites this many single pages at random. Changes the maps only: no time passes. False if `go_on`, which is
+    /// asked every [`ASKED_EVERY`] pages, said no.
+    pub fn overwrite(&mut self, pages: u64, mut chance: Chance, go_on: &mut dyn FnMut() -> bool) -> bool {
         let mut unit = Vec::with_capacity(self.geometry.unit_pages as usize);
-        for _ in 0..pages {
+        for page in 0..pages {
+            if page.is_multiple_of(ASKED_EVERY) && !go_on() {
+                return false;
+            }
             self.fill(&mut unit, chance.below(self.geometry.logical_pages.into()) as u32);
         }
         if !unit.is_empty() {
             self.settle_unit(&unit);
         }
+        true
     }
 
     /// Adds a page to the unit, and writes the unit when it is full. Returns how many pages were moved to free space.

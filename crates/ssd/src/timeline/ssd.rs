@@ -61,9 +61,9 @@ impl Ssd {
     }
 
     /// Overwrites this many pages of 4 KiB at random, as a benchmark does before it measures. Changes the maps only: no
-    /// time passes, and what is in the buffer stays there.
-    pub fn overwrite(&mut self, pages: u64, seed: u64) {
-        self.machine.get_mut().overwrite(pages, Chance::new(seed).fork(4));
+    /// time passes, and what is in the buffer stays there. `go_on` is asked every 65,536 pages; false if it said no.
+    pub fn overwrite(&mut self, pages: u64, seed: u64, go_on: &mut dyn FnMut() -> bool) -> bool {
+        self.machine.get_mut().overwrite(pages, Chance::new(seed).fork(4), go_on)
     }
 
     /// Overwrites what these writes do, offset and bytes, of parts of the drive with `space_bytes` in all, until write
