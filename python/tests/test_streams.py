@@ -75,8 +75,8 @@ def test_without_a_common_clock_traces_are_as_they_were_and_it_is_said(tmp_path:
     later = csv(tmp_path / "later.csv", recording(3, begin_ns=3600 * SECOND))
     converted = [trace.named(f"c{i}") for i, trace in enumerate(clocked)]
     for i, trace in enumerate(converted):
-        trace.write(tmp_path / f"c{i}.parquet")
-    converted = [Trace.read(tmp_path / f"c{i}.parquet") for i in range(3)]
+        trace.write(tmp_path / f"c{i}.csv")
+    converted = [Trace.read(tmp_path / f"c{i}.csv") for i in range(3)]
     for traces, why in (
         (own, "0.log (fio-iolog) does not tell when it began on a clock that others share"),
         ([*clocked[:2], own[2]], "2.log (fio-iolog) does not tell"),
@@ -107,6 +107,48 @@ def test_made_traces_and_one_trace_for_several_devices_are_as_they_were(tmp_path
     # What is made of it keeps the word, in files too.
     stored[0].rerate(2.0).write(tmp_path / "fast.parquet")
     assert Trace.read(tmp_path / "fast.parquet").made and not one.made
+
+
+@pytest.mark.parametrize("begin_ns", [0, 1_700_000_000 * SECOND])
+def test_parquet_keeps_the_clock_that_traces_share(linnet, small_drive: Path, tmp_path: Path, begin_ns: int) -> None:
+    files = [tmp_path / f"{seed}.csv" for seed in range(3)]
+    for seed, (file, idle_ns) in enumerate(zip(files, IDLE_NS, strict=True)):
+        csv(file, recording(seed, idle_ns, begin_ns=begin_ns))
+    settings = ("--preset", small_drive, "--policy", "baseline", "--epochs", 1, "--json")
+
+    def rows(files: list[Path]) -> list[dict[str, object]]:
+        done = linnet("compare", *(word for file in files for word in ("-t", file)), *settings)
+        assert done.returncode == 0 and APART not in done.stderr, done.stderr
+        return [row | {"trace": ""} for row in json.loads(done.stdout)["rows"]]
+
+    def made(end: str, *how: object) -> tuple[list[Path], str]:
+        out = [file.with_name(f"{file.stem}{len(how)}{end}") for file in files]
+        command = ("trace", *(how or ("convert",)))
+        done = [linnet(*command, a, "-o", b) for a, b in zip(files, out, strict=True)]
+        assert all(one.returncode == 0 for one in done), done[0].stderr
+        return out, done[1].stderr
+
+    before = rows(files)
+    converted, said = made(".parquet")
+    assert rows(converted) == before and "clock" not in said
+    for file, again in zip(files, converted, strict=True):
+        trace, same = Trace.read(file), Trace.read(again)
+        assert (trace.origin_ns, trace.last_ns) == (same.origin_ns, same.last_ns)
+        same.write(tmp_path / "again.parquet")
+        assert Trace.read(tmp_path / "again.parquet").origin_ns == trace.origin_ns
+    faster, _ = made(".parquet", "rerate", "--factor", 2)
+    origins = [[Trace.read(file).origin_ns or 0 for file in given] for given in (files, faster)]
+    assert np.abs(np.array(origins[0]) / 2 - origins[1]).max() < 1000
+    for end in (".csv", ".iolog"):
+        _, said = made(end, "convert")
+        assert f"shared clock not held by {end[1:]} " in said
+
+
+def test_a_converted_trace_without_a_common_clock_has_none(linnet, tmp_path: Path) -> None:
+    iolog(tmp_path / "own.log", recording(0, begin_ns=SECOND))
+    done = linnet("trace", "convert", tmp_path / "own.log", "-o", tmp_path / "own.parquet")
+    assert done.returncode == 0 and "clock" not in done.stderr
+    assert Trace.read(tmp_path / "own.parquet").origin_ns is None
 
 
 def test_commands_say_that_traces_may_not_have_begun_together(linnet, small_drive: Path, tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ impl PyTrace {
             some.iter().try_for_each(|record| writer.push(record))?;
         }
         let source_format = if self.made { "linnet".into() } else { self.format.clone() };
-        writer.finish(&Metadata { source_format, skipped: self.skipped.clone() })
+        writer.finish(&Metadata { source_format, skipped: self.skipped.clone(), origin_ns: self.origin_ns })
     }
 
     /// The file or workload it came from.
@@ -383,8 +383,9 @@ impl PyTrace {
     /// The trace at `factor` times its rate: times are divided by it. Latencies are dropped unless the factor is 1.
     fn rerate(&self, factor: f64) -> PyResult<PyTrace> {
         let records = linnet_trace::rerate(&self.records, factor).map_err(errors::trace)?;
-        let at = |origin_ns: Nanos| if factor == 1.0 { origin_ns } else { (origin_ns as f64 / factor) as Nanos };
-        Ok(PyTrace { origin_ns: self.origin_ns.map(at), ..self.derived(self.name.clone(), records) })
+        let at = |origin_ns| linnet_trace::rerate_origin(origin_ns, factor);
+        let origin_ns = self.origin_ns.map(at).transpose().map_err(errors::trace)?;
+        Ok(PyTrace { origin_ns, ..self.derived(self.name.clone(), records) })
     }
 
     /// Re-rates until the read latencies of the baseline on one device of `preset` resemble those of `target` (LinnOS,

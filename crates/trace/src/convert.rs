@@ -162,6 +162,7 @@ fn write(
         warnings: Vec::new(),
     };
     let mut made = matches!(change, Change::Merge(_));
+    let mut clock = None;
     for (index, part) in merged.streams().iter().enumerate() {
         let about = part.records.about();
         if counts[index] == 0 {
@@ -169,12 +170,22 @@ fn write(
         }
         about.skipped.iter().for_each(|(reason, records)| count(&mut done.skipped, reason, *records));
         made |= about.clock == Clock::Made;
+        clock = Some(about.clock);
         done.formats.push(about.format);
         done.warnings.extend(about.warnings.into_iter().map(|text| (index, text)));
     }
     let source_format = if made { MADE } else { done.formats[0] };
-    let lost = writer.lost();
-    writer.finish(&Metadata { source_format: source_format.to_string(), skipped: done.skipped.clone() })?;
+    let origin_ns = match (clock, merged.streams()) {
+        (Some(Clock::Shared), [part]) if !made => part.origin_ns,
+        _ => None,
+    };
+    let origin_ns = origin_ns.map(|ns| rate.map_or(ns, |rate| rate.origin(ns)));
+    let mut lost = writer.lost();
+    if let Some(reason) = writer.clock_lost().filter(|_| origin_ns.is_some_and(|ns| ns > 0)) {
+        lost.push((reason, written));
+    }
+    let (source_format, skipped) = (source_format.to_string(), done.skipped.clone());
+    writer.finish(&Metadata { source_format, skipped, origin_ns })?;
     lost.into_iter().for_each(|(reason, records)| count(&mut done.skipped, reason, records));
     Ok(done)
 }

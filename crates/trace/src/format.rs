@@ -19,8 +19,8 @@ pub(crate) struct Report {
     pub skipped: BTreeMap<String, u64>,
     pub warnings: Vec<String>,
     pub reordered: u64,
-    /// The file says that its records were made, not recorded.
-    pub made: bool,
+    /// What the times are of, where the file says it and not its format alone.
+    pub clock: Option<Clock>,
 }
 
 /// Adds to the count of a reason. A file may bring counts of its own, of any size.

@@ -44,7 +44,8 @@ pub use read::{
     LATENCY_MAX_NS, Options, Progress, Records, SPAN_MAX_NS, TenantFrom, Trace, open, open_files, read_all, read_files,
 };
 pub use rerate::{
-    Baseline, LatencyTarget, Rerated, latency_distance, rerate, rerate_to_target, scale_sizes, slice_by_time,
+    Baseline, LatencyTarget, Rerated, latency_distance, rerate, rerate_origin, rerate_to_target, scale_sizes,
+    slice_by_time,
 };
 pub use sample::{BLOCK_RECORDS, Sampled, read_sample};
 pub use stat::{LatencyUs, TraceStats, devices};

@@ -152,7 +152,7 @@ impl Records {
 
     /// What the times are of.
     pub fn clock(&self) -> Clock {
-        if self.source.report().made { Clock::Made } else { self.format.clock }
+        self.source.report().clock.unwrap_or(self.format.clock)
     }
 
     /// Warnings so far.

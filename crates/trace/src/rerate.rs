@@ -44,6 +44,11 @@ impl Rate {
         (at <= SPAN_MAX_NS as f64).then_some(IoRecord { arrive_ns: at as Nanos, latency_ns: None, ..*record })
     }
 
+    /// The time 0 of the trace on the clock that others share, at this rate: those of all of them move alike.
+    pub fn origin(self, origin_ns: Nanos) -> Nanos {
+        if self.0 == 1.0 { origin_ns } else { (origin_ns as f64 / self.0) as Nanos }
+    }
+
     /// The error of a trace that this rate makes too long; its last record arrives at `last_ns`.
     pub fn stretched(self, last_ns: Nanos) -> Error {
         let least = least_factor(last_ns);
@@ -72,6 +77,14 @@ pub fn rerate(records: &[IoRecord], factor: f64) -> Result<Vec<IoRecord>, Error>
     let rate = Rate::new(factor)?;
     let rerated: Option<Vec<IoRecord>> = records.iter().map(|record| rate.apply(record)).collect();
     rerated.ok_or_else(|| rate.stretched(last_ns(records)))
+}
+
+/// [`rerate()`] for the time 0 of a trace on a clock that others share.
+///
+/// # Errors
+/// [`Error::Argument`] if `factor` is not above 0.
+pub fn rerate_origin(origin_ns: Nanos, factor: f64) -> Result<Nanos, Error> {
+    Ok(Rate::new(factor)?.origin(origin_ns))
 }
 
 /// Multiplies all sizes; the results are whole sectors, at least one, and at most `max_bytes`. Latencies are dropped.

@@ -111,7 +111,7 @@ impl Out {
 
     pub fn report(&self) -> Report {
         let skipped: BTreeMap<String, u64> = self.skipped.iter().map(|&(why, n)| (why.to_string(), n)).collect();
-        Report { skipped, warnings: self.warnings.clone(), reordered: self.reordered, made: false }
+        Report { skipped, warnings: self.warnings.clone(), reordered: self.reordered, clock: None }
     }
 }
 

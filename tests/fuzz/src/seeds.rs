@@ -22,7 +22,11 @@ fn parquet(folder: &Path) -> io::Result<Vec<u8>> {
                 op: if i % 4 == 0 { Op::Write } else { Op::Read },
             })?;
         }
-        writer.finish(&Metadata { source_format: "fuzz".into(), skipped: [("zero size".to_string(), 2)].into() })
+        writer.finish(&Metadata {
+            source_format: "fuzz".into(),
+            skipped: [("zero size".to_string(), 2)].into(),
+            origin_ns: Some(1 << 40),
+        })
     };
     write().map_err(io::Error::other)?;
     std::fs::read(&path)

@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use linnet_types::IoRecord;
+use linnet_types::{IoRecord, Nanos};
 use parquet::basic::Type;
 use parquet::column::reader::ColumnReader;
 use parquet::file::metadata::ColumnChunkMetaData;
@@ -43,6 +43,8 @@ pub(crate) const VERSION_KEY: &str = "linnet.trace.version";
 pub(crate) const FORMAT_KEY: &str = "linnet.trace.source_format";
 /// The name there of records that were made, not recorded.
 pub(crate) const MADE: &str = "linnet";
+/// Key of the time 0 on a clock that other traces share, ns.
+pub(crate) const ORIGIN_KEY: &str = "linnet.trace.origin_ns";
 /// Prefix of the keys that count what was left out.
 pub(crate) const SKIPPED_KEY: &str = "linnet.trace.skipped.";
 
@@ -135,7 +137,9 @@ fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error>
     let about = reader.metadata().file_metadata();
     let out = Out::default();
     let mut counted = Vec::new();
-    let (mut has_tenants, mut made) = (true, false);
+    let mut has_tenants = true;
+    // A table of another tool has the times of its source.
+    let (mut clock, mut origin_ns) = (None, 0);
     for pair in about.key_value_metadata().into_iter().flatten() {
         let value = pair.value.as_deref().unwrap_or("");
         if pair.key == VERSION_KEY {
@@ -145,9 +149,16 @@ fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error>
                 )));
             }
             has_tenants = value != VERSION_1;
+            clock = clock.or(Some(Clock::Own));
+        }
+        if pair.key == ORIGIN_KEY {
+            origin_ns = value.parse().map_err(|_| wrong(format!("{ORIGIN_KEY} is {value}, no number of ns")))?;
+            clock = clock.filter(|clock| *clock == Clock::Made).or(Some(Clock::Shared));
         }
         // What generates, merges or logs modelled devices writes no other format's name.
-        made |= pair.key == FORMAT_KEY && value == MADE;
+        if pair.key == FORMAT_KEY && value == MADE {
+            clock = Some(Clock::Made);
+        }
         if let (Some(reason), Ok(n)) = (pair.key.strip_prefix(SKIPPED_KEY), value.parse::<u64>()) {
             counted.push((reason.to_string(), n));
         }
@@ -196,7 +207,8 @@ fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error>
         lenient,
         out,
         counted,
-        made,
+        clock,
+        origin_ns,
         meter,
         teller: input.teller,
         total,
@@ -226,7 +238,9 @@ struct Canonical {
     out: Out,
     /// Counts of what was left out when the file was written.
     counted: Vec<(String, u64)>,
-    made: bool,
+    clock: Option<Clock>,
+    /// Added to every time of the file.
+    origin_ns: Nanos,
     meter: std::sync::Arc<std::sync::atomic::AtomicU64>,
     teller: Teller,
     total: u64,
@@ -280,7 +294,7 @@ impl Canonical {
         self.left -= rows;
         self.rows.clear();
         self.at = 0;
-        let batch = Batch { tables, signed: &self.signed };
+        let batch = Batch { tables, signed: &self.signed, origin_ns: self.origin_ns };
         for (row, number) in (0..rows).zip(self.next_row..) {
             match batch.record(row) {
                 Ok(Some(record)) => self.rows.push((number, record)),
@@ -317,7 +331,7 @@ impl Source for Canonical {
     }
 
     fn report(&self) -> Report {
-        let mut report = Report { made: self.made, ..self.out.report() };
+        let mut report = Report { clock: self.clock, ..self.out.report() };
         for (reason, n) in &self.counted {
             count(&mut report.skipped, reason, *n);
         }

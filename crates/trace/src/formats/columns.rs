@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The values of the canonical form's columns: how they are widened, and the records that they make.
 
-use linnet_types::{IoRecord, Op};
+use linnet_types::{IoRecord, Nanos, Op};
 use parquet::basic::{ConvertedType, LogicalType, Type};
 use parquet::column::reader::ColumnReader;
 use parquet::schema::types::ColumnDescriptor;
@@ -78,6 +78,8 @@ pub(super) fn values(reader: &mut ColumnReader, rows: usize, signed: bool) -> Re
 pub(super) struct Batch<'a> {
     pub tables: [Option<Vec<Option<u64>>>; COLUMNS.len()],
     pub signed: &'a [bool; COLUMNS.len()],
+    /// Added to every time.
+    pub origin_ns: Nanos,
 }
 
 impl Batch<'_> {
@@ -111,7 +113,10 @@ impl Batch<'_> {
         let size_bytes = u32::try_from(size).map_err(|_| Bad::of("size_bytes", size, "is not below 2^32"))?;
         let (device, tenant) = (self.number(4, row)?, self.number(6, row)?);
         let offset_bytes = self.must(2, row)?;
-        let arrive_ns = self.must(0, row)?;
+        let since = self.must(0, row)?;
+        let arrive_ns = since.checked_add(self.origin_ns);
+        let arrive_ns =
+            arrive_ns.ok_or_else(|| Bad::of("arrive_ns", since, "after the origin does not fit 64 bits"))?;
         let latency_ns = self.cell(5, row)?;
         // As in the formats of text, a record without bytes is left out before its ranges are checked.
         if size == 0 {

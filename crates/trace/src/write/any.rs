@@ -56,9 +56,19 @@ impl AnyWriter {
         }
     }
 
-    /// What of the records the form cannot hold, and of how many records. Parquet and CSV hold all.
+    /// What of the records the form cannot hold, and of how many records. Parquet and CSV hold all
+    /// of them.
     pub fn lost(&self) -> Vec<(&'static str, u64)> {
         if let AnyWriter::Fio(writer) = self { writer.lost().collect() } else { Vec::new() }
+    }
+
+    /// What a form that does not hold [`Metadata::origin_ns`] loses.
+    pub fn clock_lost(&self) -> Option<&'static str> {
+        match self {
+            AnyWriter::Parquet(_) => None,
+            AnyWriter::Csv(_) => Some("shared clock not held by csv"),
+            AnyWriter::Fio(_) => Some("shared clock not held by iolog"),
+        }
     }
 
     /// Completes the file and renames it to its final name. Only Parquet keeps `about`.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use linnet_files::Links;
-use linnet_types::IoRecord;
+use linnet_types::{IoRecord, Nanos};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -19,7 +19,8 @@ use parquet::schema::parser::parse_message_type;
 use super::readable::Readable;
 use super::target::Target;
 use crate::error::Error;
-use crate::formats::canonical::{FORMAT_KEY, SKIPPED_KEY, VERSION, VERSION_KEY};
+use crate::format::Clock;
+use crate::formats::canonical::{FORMAT_KEY, ORIGIN_KEY, SKIPPED_KEY, VERSION, VERSION_KEY};
 use crate::memory::growth;
 use crate::read::Trace;
 
@@ -45,6 +46,8 @@ pub struct Metadata {
     pub source_format: String,
     /// What was left out, by reason.
     pub skipped: BTreeMap<String, u64>,
+    /// When its time 0 was on a clock that other traces share; none where there is no such clock.
+    pub origin_ns: Option<Nanos>,
 }
 
 /// Writes records as canonical Parquet, in the given order.
@@ -106,6 +109,9 @@ impl ParquetWriter {
             |key: String, value: &str| self.writer.append_key_value_metadata(KeyValue::new(key, value.to_string()));
         note(VERSION_KEY.into(), VERSION);
         note(FORMAT_KEY.into(), &about.source_format);
+        if let Some(origin_ns) = about.origin_ns {
+            note(ORIGIN_KEY.into(), &origin_ns.to_string());
+        }
         for (reason, count) in &about.skipped {
             note(format!("{SKIPPED_KEY}{reason}"), &count.to_string());
         }
@@ -157,5 +163,6 @@ pub fn write_parquet(path: &Path, trace: &Trace) -> Result<(), Error> {
     for record in &trace.records {
         writer.push(record)?;
     }
-    writer.finish(&Metadata { source_format: trace.format.to_string(), skipped: trace.skipped.clone() })
+    let origin_ns = (trace.clock == Clock::Shared).then_some(trace.origin_ns);
+    writer.finish(&Metadata { source_format: trace.format.to_string(), skipped: trace.skipped.clone(), origin_ns })
 }

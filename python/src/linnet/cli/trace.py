@@ -110,7 +110,8 @@ def convert(
 ) -> None:
     """Read a trace of any format and write it as Parquet, CSV or fio iolog.
 
-    A fio log holds no latencies and tenants. What is left out is said on standard error, and by --json in "skipped".
+    A fio log holds no latencies and tenants, and Parquet alone the clock that traces share. What is left out is said on
+    standard error, and by --json in "skipped".
 
     Example: [bold]linnet trace convert sdb.blkparse.txt.zst -o sdb.parquet[/]
     """
