@@ -128,6 +128,20 @@ def test_parquet_of_other_tools_may_lack_tenants_but_holds_no_empty_ones(tmp_pat
             read_trace(tmp_path / "t.parquet")
 
 
+@pytest.mark.parametrize("codec", ["gzip", "brotli", "lz4"])
+def test_a_codec_that_is_not_read_is_named_with_those_that_are(codec: str, tmp_path) -> None:
+    columns = {"arrive_ns": [0, 5], "op": [0, 1], "offset_bytes": [0, 512], "size_bytes": [512, 512]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", compression=codec)
+    told = rf"column arrive_ns is compressed with {codec.upper()}(_RAW)?; zstd, snappy and none are read"
+    with pytest.raises(TraceError, match=told):
+        Trace.read(tmp_path / "t.parquet")
+    # One that is not read may be as it likes.
+    other = pa.table(columns | {"other": [1, 2]})
+    for known in ("none", "snappy", "zstd"):
+        pq.write_table(other, tmp_path / "t.parquet", compression={name: known for name in columns} | {"other": codec})
+        assert len(Trace.read(tmp_path / "t.parquet")) == 2
+
+
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 def test_parquet_of_other_tools_may_be_signed_but_not_negative(tmp_path, bits: int) -> None:
     """A latency of -1, for none, was read as 4.29 s."""

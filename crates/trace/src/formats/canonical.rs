@@ -15,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use linnet_types::{IoRecord, Nanos};
-use parquet::basic::Type;
+use parquet::basic::{Compression, Type};
 use parquet::column::reader::ColumnReader;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -91,6 +91,25 @@ fn check_sizes(reader: &SerializedFileReader<File>, file_bytes: u64) -> Result<(
                 let name = column.column_path().string();
                 return Err(format!(
                     "row group {index}: column {name} lies outside the file ({start} + {length} bytes)"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Refuses columns of the record that are compressed otherwise than with snappy or zstd, whose decoders stop at the size
+/// that a page states. The library's for gzip and brotli do not, so that a small file could take all memory.
+fn check_codecs(reader: &SerializedFileReader<File>, places: &[Option<usize>]) -> Result<(), String> {
+    for group in reader.metadata().row_groups() {
+        for (name, place) in COLUMNS.iter().zip(places) {
+            let Some(codec) = place.map(|place| group.column(place).compression()) else { continue };
+            if !matches!(codec, Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_)) {
+                let codec = codec.to_string();
+                let codec = codec.split('(').next().unwrap_or(&codec);
+                return Err(format!(
+                    "column {name} is compressed with {codec}; zstd, snappy and none are read: write the table again \
+                     with one of them"
                 ));
             }
         }
@@ -184,6 +203,7 @@ fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error>
             return Err(wrong(format!("column {name} is missing; it is no trace in the canonical form")));
         }
     }
+    check_codecs(&reader, &places).map_err(wrong)?;
     let groups = reader.num_row_groups();
     let rows = reader.metadata().row_groups().iter().map(|g| u64::try_from(g.num_rows()).unwrap_or(0));
     let rows = rows.fold(0u64, u64::saturating_add);
