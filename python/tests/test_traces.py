@@ -128,6 +128,22 @@ def test_parquet_of_other_tools_may_lack_tenants_but_holds_no_empty_ones(tmp_pat
             read_trace(tmp_path / "t.parquet")
 
 
+def test_latencies_of_which_some_are_absent_may_be_doubles(tmp_path) -> None:
+    columns = {"arrive_ns": [0, 5, 9], "op": [0, 1, 0], "offset_bytes": [0, 512, 0], "size_bytes": [512] * 3}
+    file, nan = tmp_path / "t.parquet", float("nan")
+    for latencies in ([7.0, nan, 2.0**53], [7.0, None, 2.0**53], [nan] * 3):
+        pq.write_table(pa.table(columns | {"latency_ns": pa.array(latencies, pa.float64())}), file)
+        known = [int(own) if own in (7.0, 2.0**53) else None for own in latencies]
+        assert read_trace(file).column("latency_ns").to_pylist() == known
+    for wrong in (0.5, -1.0, 2.0**63, float("inf")):
+        pq.write_table(pa.table(columns | {"latency_ns": [1.0, wrong, nan]}), file)
+        with pytest.raises(TraceError, match=r"row 1: field latency_ns: .* is no whole number from 0 to 2\^63 - 1"):
+            Trace.read(file)
+    pq.write_table(pa.table(columns | {"arrive_ns": [0.0, 1.0, 2.0]}), file)
+    with pytest.raises(TraceError, match="column arrive_ns: DOUBLE where a flat integer is expected"):
+        Trace.read(file)
+
+
 @pytest.mark.parametrize("codec", ["gzip", "brotli", "lz4"])
 def test_a_codec_that_is_not_read_is_named_with_those_that_are(codec: str, tmp_path) -> None:
     columns = {"arrive_ns": [0, 5], "op": [0, 1], "offset_bytes": [0, 512], "size_bytes": [512, 512]}

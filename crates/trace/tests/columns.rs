@@ -104,7 +104,7 @@ fn a_column_that_is_nested_or_no_plain_integer_is_refused_with_its_name() {
                 "a nested column",
             ),
             (format!("repeated int64 {name};"), "a nested column"),
-            (format!("required double {name};"), "DOUBLE"),
+            (format!("required float {name};"), "FLOAT"),
             (format!("required binary {name} (string);"), "BYTE_ARRAY"),
             (format!("required int64 {name} (decimal(9,2));"), "INT64 of Decimal"),
             (format!("required int32 {name} (date);"), "INT32 of Date"),
@@ -120,6 +120,11 @@ fn a_column_that_is_nested_or_no_plain_integer_is_refused_with_its_name() {
             let refused = refused_as(&folder, name, &column);
             assert!(refused.contains("holds no I/O"), "{column}: {refused}");
         }
+    }
+    for name in NAMES {
+        let refused = refused_as(&folder, name, &format!("optional double {name};"));
+        let wanted = if name == "latency_ns" { "holds no I/O" } else { "DOUBLE where a flat integer is expected" };
+        assert!(refused.contains(wanted), "{name}: {refused}");
     }
     // Columns of other names may be of any type.
     let refused = refused_as(&folder, "", "optional group more { required double tenant; }");

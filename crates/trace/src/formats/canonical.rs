@@ -3,7 +3,7 @@
 //!
 //! Columns are found by name. Each may have 32-bit or 64-bit integers, so that tables of other tools with the right
 //! names and units can be read. A column of another type, as of dates or decimal numbers, a nested or missing column, an invalid null and a negative value are
-//! errors that name the column.
+//! errors that name the column. Latencies may be doubles.
 //!
 //! The Parquet library panics on some damaged files, because it trusts sizes and page kinds, and allocates what they
 //! state. Sizes and counts are checked before they are used (`pages.rs`); other panics are caught and become errors, so
@@ -22,7 +22,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use crate::error::{At, Error};
 use crate::format::{Clock, Fit, Format, Head, Opening, Report, Source, count};
-use crate::formats::columns::{self, Batch};
+use crate::formats::columns::{self, Batch, Kind};
 use crate::formats::pages;
 use crate::input::Input;
 use crate::memory;
@@ -30,7 +30,9 @@ use crate::teller::Teller;
 use crate::text::Out;
 
 /// Names of the columns, in the order in which they are written.
-pub(crate) const COLUMNS: [&str; 7] = ["arrive_ns", "op", "offset_bytes", "size_bytes", "device", "latency_ns", TENANT];
+pub(crate) const COLUMNS: [&str; 7] = ["arrive_ns", "op", "offset_bytes", "size_bytes", "device", LATENCY, TENANT];
+/// The column that may have nulls.
+const LATENCY: &str = "latency_ns";
 /// The column that version 2 added.
 const TENANT: &str = "tenant";
 /// The version that is written.
@@ -184,7 +186,7 @@ fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error>
     }
     let schema = about.schema_descr();
     let mut places = [None; COLUMNS.len()];
-    let mut signed = [false; COLUMNS.len()];
+    let mut kinds = [Kind::Unsigned; COLUMNS.len()];
     for (index, column) in schema.columns().iter().enumerate() {
         // A leaf of a nested column has the names of all its parents.
         let root = column.path().parts().first();
@@ -192,11 +194,9 @@ fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error>
         if COLUMNS[known] == TENANT && !has_tenants {
             continue;
         }
-        if let Err(found) = columns::check(column) {
-            return Err(wrong(format!("column {}: {found} where a flat integer is expected", COLUMNS[known])));
-        }
+        kinds[known] = columns::kind(column, COLUMNS[known] == LATENCY)
+            .map_err(|found| wrong(format!("column {}: {found} where a flat integer is expected", COLUMNS[known])))?;
         places[known] = Some(index);
-        signed[known] = !columns::is_unsigned(column);
     }
     for (name, place) in COLUMNS.iter().zip(places).take(4) {
         if place.is_none() {
@@ -215,7 +215,7 @@ fn open_unchecked(input: Input, lenient: bool) -> Result<Box<dyn Source>, Error>
         file: again,
         path,
         places,
-        signed,
+        kinds,
         columns: vec![],
         group: 0,
         groups,
@@ -240,8 +240,7 @@ struct Canonical {
     file: File,
     path: PathBuf,
     places: [Option<usize>; COLUMNS.len()],
-    /// Columns whose values may be negative.
-    signed: [bool; COLUMNS.len()],
+    kinds: [Kind; COLUMNS.len()],
     columns: Vec<Option<ColumnReader>>,
     group: usize,
     groups: usize,
@@ -284,7 +283,7 @@ impl Canonical {
             for (name, place) in COLUMNS.iter().zip(self.places) {
                 let Some(column) = place.map(|p| group.metadata().column(p)) else { continue };
                 let (start, bytes) = range(column);
-                let width = if column.column_type() == Type::INT64 { 8 } else { 4 };
+                let width = if matches!(column.column_type(), Type::INT64 | Type::DOUBLE) { 8 } else { 4 };
                 // A dictionary of booleans does not exist; whatever claims to be one is refused.
                 let width = if column.column_type() == Type::BOOLEAN { u64::MAX } else { width };
                 pages_bytes += pages::check(&self.file, start as u64, bytes as u64, self.left as u64, width)
@@ -306,7 +305,7 @@ impl Canonical {
         for (index, column) in self.columns.iter_mut().enumerate() {
             let Some(reader) = column else { continue };
             tables[index] =
-                Some(columns::values(reader, rows, self.signed[index]).map_err(|problem| Error::Parquet {
+                Some(columns::values(reader, rows, self.kinds[index]).map_err(|problem| Error::Parquet {
                     path: self.path.clone(),
                     problem: format!("row group {}: column {}: {problem}", self.group - 1, COLUMNS[index]),
                 })?);
@@ -314,7 +313,7 @@ impl Canonical {
         self.left -= rows;
         self.rows.clear();
         self.at = 0;
-        let batch = Batch { tables, signed: &self.signed, origin_ns: self.origin_ns };
+        let batch = Batch { tables, kinds: &self.kinds, origin_ns: self.origin_ns };
         for (row, number) in (0..rows).zip(self.next_row..) {
             match batch.record(row) {
                 Ok(Some(record)) => self.rows.push((number, record)),

@@ -10,37 +10,48 @@ use super::canonical::COLUMNS;
 use crate::error::Bad;
 use crate::text::check_latency;
 
-/// Refuses a column that is nested, or whose values are no plain integers, and says what it is. Dates, times and
-/// decimal numbers are stored as integers, but their units are not ours.
-pub(super) fn check(column: &ColumnDescriptor) -> Result<(), String> {
+/// Above every double that is taken: 2^63.
+const WHOLE_MAX: f64 = (1u64 << 63) as f64;
+
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Unsigned,
+    /// Also where the file does not say otherwise.
+    Signed,
+    /// Whole numbers as doubles, which tools without integers that may be absent write; NaN is null.
+    Double,
+}
+
+/// Says what the values of a column are. Refuses one that is nested, or whose values are no plain integers, and says what
+/// it is; `may_be_double` allows doubles. Dates, times and decimal numbers are stored as integers, but their units are not
+/// ours.
+pub(super) fn kind(column: &ColumnDescriptor, may_be_double: bool) -> Result<Kind, String> {
     use ConvertedType::{INT_8, INT_16, INT_32, INT_64, NONE, UINT_8, UINT_16, UINT_32, UINT_64};
     let physical = column.physical_type();
     if column.path().parts().len() > 1 || column.max_rep_level() > 0 {
         return Err("a nested column".into());
+    }
+    if physical == Type::DOUBLE && may_be_double {
+        return Ok(Kind::Double);
     }
     if !matches!(physical, Type::INT32 | Type::INT64 | Type::BOOLEAN) {
         return Err(physical.to_string());
     }
     match (column.logical_type_ref(), column.converted_type()) {
         // A column of nulls alone has the logical type Unknown.
-        (Some(LogicalType::Integer(_) | LogicalType::Unknown), _) => Ok(()),
-        (None, NONE | INT_8 | INT_16 | INT_32 | INT_64 | UINT_8 | UINT_16 | UINT_32 | UINT_64) => Ok(()),
+        (Some(LogicalType::Integer(integer)), _) if !integer.is_signed => Ok(Kind::Unsigned),
+        (Some(LogicalType::Integer(_) | LogicalType::Unknown), _) => Ok(Kind::Signed),
+        (None, UINT_8 | UINT_16 | UINT_32 | UINT_64) => Ok(Kind::Unsigned),
+        (None, NONE | INT_8 | INT_16 | INT_32 | INT_64) => Ok(Kind::Signed),
         (Some(logical), _) => Err(format!("{physical} of {logical:?}")),
         (None, converted) => Err(format!("{physical} of {converted}")),
     }
 }
 
-/// True if the values of a column are unsigned. They are signed where the file does not say otherwise.
-pub(super) fn is_unsigned(column: &ColumnDescriptor) -> bool {
-    use ConvertedType::{UINT_8, UINT_16, UINT_32, UINT_64};
-    match column.logical_type_ref() {
-        Some(LogicalType::Integer(integer)) => !integer.is_signed,
-        _ => matches!(column.converted_type(), UINT_8 | UINT_16 | UINT_32 | UINT_64),
-    }
-}
-
-/// Reads `rows` values of a column as 64-bit integers; `None` for null. Negative ones are in two's complement.
-pub(super) fn values(reader: &mut ColumnReader, rows: usize, signed: bool) -> Result<Vec<Option<u64>>, String> {
+/// Reads `rows` values of a column as 64-bit integers; `None` for null. Negative ones are in two's complement, and doubles
+/// their own bits.
+pub(super) fn values(reader: &mut ColumnReader, rows: usize, kind: Kind) -> Result<Vec<Option<u64>>, String> {
     fn spread<T: Copy>(values: &[T], levels: &[i16], rows: usize, widen: impl Fn(T) -> u64) -> Vec<Option<u64>> {
         if levels.is_empty() {
             return values.iter().map(|&v| Some(widen(v))).collect();
@@ -65,10 +76,11 @@ pub(super) fn values(reader: &mut ColumnReader, rows: usize, signed: bool) -> Re
         }};
     }
     let spread = match reader {
-        ColumnReader::Int32ColumnReader(r) if signed => read!(r, |v: i32| i64::from(v) as u64),
+        ColumnReader::Int32ColumnReader(r) if kind == Kind::Signed => read!(r, |v: i32| i64::from(v) as u64),
         ColumnReader::Int32ColumnReader(r) => read!(r, |v: i32| u64::from(v as u32)),
         ColumnReader::Int64ColumnReader(r) => read!(r, |v: i64| v as u64),
         ColumnReader::BoolColumnReader(r) => read!(r, u64::from),
+        ColumnReader::DoubleColumnReader(r) if kind == Kind::Double => read!(r, f64::to_bits),
         _ => return Err("is not an integer column".into()),
     };
     if spread.len() == rows { Ok(spread) } else { Err(format!("has {} values for {rows} rows", spread.len())) }
@@ -77,18 +89,22 @@ pub(super) fn values(reader: &mut ColumnReader, rows: usize, signed: bool) -> Re
 /// The values of a batch, by column.
 pub(super) struct Batch<'a> {
     pub tables: [Option<Vec<Option<u64>>>; COLUMNS.len()],
-    pub signed: &'a [bool; COLUMNS.len()],
+    pub kinds: &'a [Kind; COLUMNS.len()],
     /// Added to every time.
     pub origin_ns: Nanos,
 }
 
 impl Batch<'_> {
     fn cell(&self, column: usize, row: usize) -> Result<Option<u64>, Bad> {
-        match self.tables[column].as_ref().and_then(|table| table[row]) {
-            Some(value) if self.signed[column] && (value as i64) < 0 => {
-                Err(Bad::of(COLUMNS[column], value as i64, "is negative"))
-            }
-            found => Ok(found),
+        let Some(value) = self.tables[column].as_ref().and_then(|table| table[row]) else { return Ok(None) };
+        match self.kinds[column] {
+            Kind::Signed if (value as i64) < 0 => Err(Bad::of(COLUMNS[column], value as i64, "is negative")),
+            Kind::Signed | Kind::Unsigned => Ok(Some(value)),
+            Kind::Double => match f64::from_bits(value) {
+                value if value.is_nan() => Ok(None),
+                value if (0.0..WHOLE_MAX).contains(&value) && value.fract() == 0.0 => Ok(Some(value as u64)),
+                value => Err(Bad::of(COLUMNS[column], value, "is no whole number from 0 to 2^63 - 1")),
+            },
         }
     }
 
