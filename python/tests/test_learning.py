@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import device_trace
-from linnet import FitSettings, LearnError, Model, ModelError, Trace, evaluate, fit, inflection_point
+from linnet import FitSettings, Forest, LearnError, Model, ModelError, Trace, evaluate, fit, inflection_point
 from linnet._native import Array, inflight_rows, synth
 from linnet.cli.learn import measured
 from linnet.cli.output import Bars
 from linnet.estimator import LinnosClassifier
 from linnet.learning import SCHEMAS, dominant_reads, is_better_than_base_rate
+from sklearn.ensemble import RandomForestRegressor
 
 
 def test_inflection_point_falls_into_the_gap_of_two_modes() -> None:
@@ -242,6 +245,17 @@ def test_classifier_keeps_scikit_learn_conventions() -> None:
         model.fit(rows, np.ma.array(labels, mask=labels == "slow"))
     with pytest.raises(ValueError, match="masked values"):
         model.network_.logits(masked)
+
+
+def test_what_is_fitted_survives_pickle() -> None:
+    rows, labels = np.random.default_rng(0).integers(0, 10, (60, 31)), np.arange(60) % 2
+    classifier = LinnosClassifier(hidden=(8,), epochs=2).fit(rows, labels)
+    for same in (pickle.loads(pickle.dumps(classifier)), copy.deepcopy(classifier)):
+        np.testing.assert_array_equal(same.decision_function(rows), classifier.decision_function(rows))
+    (fitted,) = fit(device_trace(), settings=FitSettings(epochs=1))
+    forest = Forest.from_sklearn([("a", RandomForestRegressor(2).fit(rows, labels))], schema=40_000)
+    for one in (fitted.model, forest):
+        assert pickle.loads(pickle.dumps(one)).to_bytes() == one.to_bytes()
 
 
 def test_what_is_better_than_one_answer() -> None:

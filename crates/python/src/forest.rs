@@ -9,6 +9,7 @@ use pyo3::types::PyBytes;
 
 use crate::errors;
 use crate::numbers::{rows, vector};
+use crate::pickled::{self, Reduced};
 use crate::sklearn::Nodes;
 
 /// Forests of regression trees, one for each metric, evaluated by the core. Predictions have the bits of scikit-learn.
@@ -93,6 +94,10 @@ impl PyForest {
     #[staticmethod]
     fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
         Forest::from_bytes(bytes).map(PyForest).map_err(errors::model)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        pickled::by(slf, ("from_bytes", slf.get().to_bytes(slf.py())))
     }
 
     /// The file.

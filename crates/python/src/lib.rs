@@ -16,6 +16,7 @@ mod model;
 mod network;
 mod numbers;
 mod output;
+mod pickled;
 mod progress;
 mod replay;
 mod serve;

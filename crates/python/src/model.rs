@@ -13,6 +13,7 @@ use pyo3::types::{PyBytes, PyDict};
 use crate::errors;
 use crate::network::PyNetwork;
 use crate::numbers::{integers, vector};
+use crate::pickled::{self, Reduced};
 
 /// CRC-32C, the checksum of model files (spec/model-file.md).
 #[pyfunction]
@@ -54,6 +55,10 @@ impl PyModel {
         Model::from_bytes(data)
             .map(|model| PyModel { model })
             .map_err(|error| errors::ModelError::new_err(format!("{name}: {error}; write it again with `linnet fit`")))
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        pickled::by(slf, ("from_bytes", slf.get().to_bytes(slf.py())?))
     }
 
     /// The bytes of its file (`spec/model-file.md`).

@@ -10,6 +10,7 @@ use pyo3::types::PyList;
 
 use crate::errors;
 use crate::numbers::{integers, vector};
+use crate::pickled::{self, Reduced};
 
 /// Dense layers on integers with ReLU between them and none after the last; exact for weights of any magnitude up to a
 /// million. Rows are unsigned digits, shape (n, inputs).
@@ -37,6 +38,10 @@ impl PyNetwork {
             })
             .collect::<PyResult<_>>()?;
         Network::from_integers(layers, scales).map(PyNetwork).map_err(errors::model)
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Reduced<'py>> {
+        pickled::by(slf, ("from_integers", slf.get().layers(slf.py())?, slf.get().scales()))
     }
 
     /// Digits per row.
