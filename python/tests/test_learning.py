@@ -247,6 +247,21 @@ def test_classifier_keeps_scikit_learn_conventions() -> None:
         model.network_.logits(masked)
 
 
+def test_labels_and_epochs_that_train_nothing_are_refused() -> None:
+    rows, labels = np.random.default_rng(0).integers(0, 10, (40, 31)), np.arange(40) % 2
+    for wrong, told in (
+        (np.where(labels, np.nan, 0.0), "labels contains NaN"),
+        (np.where(labels, np.inf, 0.0), "labels contains infinity"),
+        (labels[:20], "40 rows but 20 labels"),
+        (np.stack([labels, labels], 1), r"shape \(40, 2\)"),
+        (None, r"shape \(\)"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            LinnosClassifier(epochs=1).fit(rows, wrong)
+    with pytest.raises(ValueError, match="epochs is 0"):
+        LinnosClassifier(epochs=0).fit(rows, labels)
+
+
 def test_what_is_fitted_survives_pickle() -> None:
     rows, labels = np.random.default_rng(0).integers(0, 10, (60, 31)), np.arange(60) % 2
     classifier = LinnosClassifier(hidden=(8,), epochs=2).fit(rows, labels)

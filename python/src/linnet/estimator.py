@@ -15,7 +15,7 @@ from linnet.learning import unmasked
 require("study", "linnet.estimator")
 # Without the extra the line above says what to install, so these come after it.
 from sklearn.base import BaseEstimator, ClassifierMixin  # noqa: E402
-from sklearn.utils.validation import check_is_fitted, validate_data  # noqa: E402
+from sklearn.utils.validation import assert_all_finite, check_is_fitted, column_or_1d, validate_data  # noqa: E402
 
 
 class LinnosClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -41,9 +41,15 @@ class LinnosClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.seed = seed
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> LinnosClassifier:
-        """Train on digit rows ``X`` (n, width) and labels ``y`` (n,); two classes, the larger one is slow."""
+        """Train on digit rows ``X`` (n, width) and labels ``y`` (n,); two classes, the larger one is slow.
+
+        Raises :class:`ValueError` for labels of another shape or length, for NaN and infinity among them, and for no
+        epochs.
+        """
         rows = self._rows(X, reset=True)
-        self.classes_, slow = np.unique(np.asarray(unmasked(y, "labels")), return_inverse=True)
+        labels = column_or_1d(unmasked(y, "labels"), warn=True)
+        assert_all_finite(labels, input_name="labels")
+        self.classes_, slow = np.unique(labels, return_inverse=True)
         if len(self.classes_) != 2:
             raise ValueError(f"labels have {len(self.classes_)} classes; a fast/slow network needs 2")
         if len(rows) != len(slow):

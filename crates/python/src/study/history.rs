@@ -33,6 +33,9 @@ pub fn train_network<'py>(
     if let Some(odd) = digits.iter().find(|&&digit| digit > linnet_core::DIGIT_MAX) {
         return Err(PyValueError::new_err(format!("{odd} is no decimal digit")));
     }
+    if epochs == 0 {
+        return Err(PyValueError::new_err("epochs is 0; a network that is trained has at least 1"));
+    }
     let slow = slow.as_array().to_vec();
     let options = TrainOptions {
         hidden,
