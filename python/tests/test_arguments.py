@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from conftest import device_trace
 from linnet import FitSettings, LearnError, Setup, Trace
-from linnet._native import Device, KnobModel, train_network
+from linnet._native import Device, KnobModel, profile_trace, train_network
 from linnet.estimator import LinnosClassifier
 from linnet.traces import as_traces, trace_to_table
 
@@ -133,6 +133,57 @@ def test_more_in_flight_than_there_are_is_all_of_them(small_drive: Path) -> None
 def test_a_rate_that_no_tenant_has_is_refused(rate: float, small_drive: Path) -> None:
     with pytest.raises(ValueError, match="a rate above 0 and up to 1e9"):
         Device(params=small_drive, precondition=False).tenants([(rate, 0.0, False, 1)], 0.0, 1.0, 0)
+
+
+def columns(**other: object) -> dict[str, object]:
+    own = {"arrive_ns": [0, 5], "op": [0, 1], "offset_bytes": [0, 512], "size_bytes": [512, 512], "device": [0, 0]}
+    return own | {"latency_ns": np.array([7, 2**64 - 1], np.uint64)} | other
+
+
+@pytest.mark.parametrize(
+    ("column", "wrong", "error", "told"),
+    [
+        ("arrive_ns", [0.0, 1.5], TypeError, 'an array of kind "f" where integers'),
+        ("arrive_ns", np.array([-1, 5]), ValueError, "a value does not fit uint64"),
+        ("size_bytes", [512, 2**32], ValueError, "a value does not fit uint32"),
+        ("device", [[0, 0]], ValueError, r"an array of shape \(1, 2\), not a column"),
+        ("tenant", ["a", "b"], TypeError, 'an array of kind "U" where integers'),
+    ],
+)
+def test_a_column_that_is_none_is_named(column: str, wrong: object, error: type, told: str) -> None:
+    for kind in (np.int64, np.uint64):
+        assert len(Trace.from_columns("t", **columns(arrive_ns=np.array([0, 5], kind)))) == 2
+    with pytest.raises(error, match=f"t: column {column}: {told}"):
+        Trace.from_columns("t", **columns(**{column: wrong}))
+
+
+def test_an_array_of_another_shape_is_said_with_the_one_that_is_needed() -> None:
+    network = linnet.Network.from_integers([(np.zeros((2, 3), int), np.zeros(2, int))], [1])
+    (fitted,) = linnet.fit([device_trace()], settings=QUICK)
+    tree = linnet.Tree.fit(np.eye(4), [0, 1, 0, 1])
+    for wrong, takes, needed in (
+        (np.zeros(3, int), network.decide, r"rows \(n, 3\) of digits"),
+        (np.zeros(16, int), fitted.model.scores, r"rows \(n, 16\) of features"),
+        (np.zeros(4), tree.predict, r"rows \(n, inputs\)"),
+        (np.zeros(2, int), lambda wrong: linnet.Network.from_integers([(wrong, [0])], [1]), "weights"),
+        (np.zeros((2, 2), int), lambda wrong: linnet.inflection_point([wrong]), "a column"),
+    ):
+        with pytest.raises(ValueError, match=rf"an array of shape \(.*\), not {needed}"):
+            takes(wrong)
+
+
+def test_what_would_measure_nothing_is_refused() -> None:
+    trace = device_trace(reads=200)
+    array = linnet.Array("sata", 2, 0)
+    with pytest.raises(ValueError, match=f"the last I/O arrives at {trace.last_ns}: nothing would be measured"):
+        array.run([trace, trace], "baseline", [], warm_up_ns=trace.last_ns + 1)
+    with pytest.raises(ValueError, match="chosen is empty"):
+        linnet.compare([trace], Setup("sata", 2, fit=QUICK), [])
+    for wrong in (float("nan"), -1.0, float("inf"), 4e7):
+        with pytest.raises(ValueError, match=r"end_s is .* 400 days"):
+            profile_trace(trace, end_s=wrong)
+        with pytest.raises(ValueError, match=r"the end of an interval is .* 400 days"):
+            profile_trace(trace, intervals=[(0.0, wrong)])
 
 
 def test_more_epochs_than_any_run_ends_are_refused() -> None:

@@ -102,6 +102,7 @@ def test_what_is_no_forest_is_refused():
         ([("m", sklearn.RandomForestRegressor(n_estimators=2).fit(x, np.column_stack([y, y])))], "one forest for each"),
         ([("m", fitted), ("n", sklearn.RandomForestRegressor(n_estimators=2).fit(x[:, :3], y))], "n has 3 features"),
         ([("m", object())], "of class object"),
+        ([("m", fitted), ("m", fitted)], 'two forests have the name "m"'),
         ([], "no forest"),
     ]:
         with pytest.raises((TypeError, ValueError), match=problem):

@@ -13,7 +13,7 @@ use linnet_sim::{Chance, FaultPlan};
 use linnet_ssd::{DeviceParams, PRESETS, QUEUED_PRESETS, Ssd};
 use linnet_types::{FAILOVER_NS, IoRecord};
 use numpy::PyArray1;
-use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -184,6 +184,12 @@ impl PyArray {
         if !hedges {
             config.hedge_budget = Rate::new(0.0, 0);
             config.settings.hedges = config.hedge_budget;
+        }
+        let last_ns = streams.iter().map(|stream| stream.last_ns()).max().unwrap_or(0);
+        if warm_up_ns > last_ns {
+            return Err(PyValueError::new_err(format!(
+                "warm_up_ns is {warm_up_ns}, and the last I/O arrives at {last_ns}: nothing would be measured"
+            )));
         }
         let playback = Playback { closed_loop, warm_up_ns, log };
         let setup = Setup::new(&streams, &models, config)?;

@@ -62,7 +62,8 @@ impl PyForest {
     /// From fitted scikit-learn regressors, a forest for each name. All have the same features. `schema` is that of the
     /// features: `place-1`, or a number of the caller's own, 32768 to 65535. `rows` and `seed` say how they were
     /// trained. Raises TypeError for a model that is not a fitted RandomForestRegressor, ExtraTreesRegressor,
-    /// DecisionTreeRegressor or ExtraTreeRegressor, and ValueError for one of several outputs or fitted on missing values.
+    /// DecisionTreeRegressor or ExtraTreeRegressor, and ValueError for one of several outputs or fitted on missing values, and
+    /// for a name that is given twice.
     #[staticmethod]
     #[pyo3(signature = (models, schema = None, rows = 0, seed = 0))]
     fn from_sklearn(
@@ -74,6 +75,9 @@ impl PyForest {
         let mut inputs = None;
         let mut outputs = Vec::with_capacity(models.len());
         for (name, model) in &models {
+            if outputs.iter().any(|output: &ForestOutput| output.name == *name) {
+                return Err(PyValueError::new_err(format!("two forests have the name {name:?}")));
+            }
             let trees = trees(name, model)?;
             let own: usize = model.getattr("n_features_in_")?.extract()?;
             if inputs.is_some_and(|inputs| inputs != own) {

@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict};
 
 use crate::errors;
 use crate::network::PyNetwork;
-use crate::numbers::{integers, vector};
+use crate::numbers::{integer_rows, vector};
 use crate::pickled::{self, Reduced};
 
 /// CRC-32C, the checksum of model files (spec/model-file.md).
@@ -192,7 +192,8 @@ impl PyModel {
 /// Rows of features as the trees take them. Larger numbers than a tracker gives would have a score that depends on the
 /// processor's instructions.
 fn rows(features: &Bound<'_, PyAny>) -> PyResult<Vec<[u8; INFLIGHT_FEATURES]>> {
-    let features: PyReadonlyArray2<'_, u8> = integers(features, "uint8")?.extract()?;
+    let needed = format!("rows (n, {INFLIGHT_FEATURES}) of features");
+    let features: PyReadonlyArray2<'_, u8> = integer_rows(features, "uint8", &needed)?;
     let width = features.shape()[1];
     if width != INFLIGHT_FEATURES {
         return Err(PyValueError::new_err(format!("rows have {width} features; the trees take {INFLIGHT_FEATURES}")));

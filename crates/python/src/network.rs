@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::errors;
-use crate::numbers::{integers, vector};
+use crate::numbers::{integer_column, integer_rows, vector};
 use crate::pickled::{self, Reduced};
 
 /// Dense layers on integers with ReLU between them and none after the last; exact for weights of any magnitude up to a
@@ -27,8 +27,8 @@ impl PyNetwork {
         let layers = layers
             .iter()
             .map(|(weights, biases)| {
-                let weights: PyReadonlyArray2<'_, i64> = integers(weights, "int64")?.extract()?;
-                let biases: PyReadonlyArray1<'_, i64> = integers(biases, "int64")?.extract()?;
+                let weights: PyReadonlyArray2<'_, i64> = integer_rows(weights, "int64", "weights (outputs, inputs)")?;
+                let biases: PyReadonlyArray1<'_, i64> = integer_column(biases, "int64", "biases")?;
                 Ok(Layer {
                     outputs: weights.shape()[0],
                     inputs: weights.shape()[1],
@@ -122,7 +122,8 @@ impl PyNetwork {
 
 impl PyNetwork {
     fn rows(&self, digits: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
-        let digits: PyReadonlyArray2<'_, u8> = integers(digits, "uint8")?.extract()?;
+        let needed = format!("rows (n, {}) of digits", self.0.inputs());
+        let digits: PyReadonlyArray2<'_, u8> = integer_rows(digits, "uint8", &needed)?;
         let width = digits.shape()[1];
         if width != self.0.inputs() {
             return Err(PyValueError::new_err(format!(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Arrays of numbers as callers give them: what a conversion would change or lose is refused. And as they get them.
 
-use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
+use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -55,12 +55,48 @@ fn of_kinds<'py>(value: &Bound<'py, PyAny>, kinds: &str, needed: &str) -> PyResu
     Ok(given)
 }
 
+/// The error of an array of another shape than the `needed` one.
+fn misshapen(value: &Bound<'_, PyAny>, needed: &str) -> PyErr {
+    let shape = value.getattr("shape").map_or_else(|_| "?".into(), |shape| shape.to_string());
+    PyValueError::new_err(format!("an array of shape {shape}, not {needed}"))
+}
+
+/// Rows of integers of this type; `needed` says what they are.
+pub fn integer_rows<'py, T: Element>(
+    value: &Bound<'py, PyAny>,
+    dtype: &str,
+    needed: &str,
+) -> PyResult<PyReadonlyArray2<'py, T>> {
+    let converted = integers(value, dtype)?;
+    converted.extract().map_err(|_| misshapen(&converted, needed))
+}
+
+/// A column of integers of this type, by its name.
+pub fn integer_column<'py, T: Element>(
+    value: &Bound<'py, PyAny>,
+    dtype: &str,
+    name: &str,
+) -> PyResult<PyReadonlyArray1<'py, T>> {
+    let column = integers(value, dtype)
+        .and_then(|converted| converted.extract().map_err(|_| misshapen(&converted, "a column (n,)")));
+    column.map_err(|error| {
+        let py = value.py();
+        let told = format!("{name}: {}", error.value(py));
+        if error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyValueError>(py) {
+            PyErr::from_type(error.get_type(py), told)
+        } else {
+            error
+        }
+    })
+}
+
 /// A contiguous array of integers of this type: as given, or converted if no value changes.
 pub fn integers<'py>(value: &Bound<'py, PyAny>, dtype: &str) -> PyResult<Bound<'py, PyAny>> {
     let numpy = value.py().import("numpy")?;
     let given = of_kinds(value, "iub", &format!("integers are needed ({dtype})"))?;
-    let converted = numpy.call_method1("ascontiguousarray", (&given, dtype))?;
-    if numpy.call_method1("array_equal", (&given, &converted))?.is_truthy()? {
+    // What has the type keeps its values, and its dimensions: `ascontiguousarray` makes a number a column.
+    let converted = numpy.call_method1("asarray", (&given, dtype, "C"))?;
+    if converted.is(&given) || numpy.call_method1("array_equal", (&given, &converted))?.is_truthy()? {
         Ok(converted)
     } else {
         Err(PyValueError::new_err(format!("a value does not fit {dtype}")))
@@ -98,5 +134,6 @@ pub fn rows<'py>(x: &Bound<'py, PyAny>, inputs: usize) -> PyResult<PyReadonlyArr
 
 /// Rows of any number of features, as contiguous 32-bit floats.
 pub fn matrix<'py>(x: &Bound<'py, PyAny>) -> PyResult<PyReadonlyArray2<'py, f32>> {
-    floats(x, "float32")?.extract().map_err(|_| PyValueError::new_err("rows are an array (n, inputs) of numbers"))
+    let converted = floats(x, "float32")?;
+    converted.extract().map_err(|_| misshapen(&converted, "rows (n, inputs) of numbers"))
 }

@@ -161,15 +161,22 @@ pub fn profile_trace(
 ) -> PyResult<Vec<(u32, PyTenantProfile)>> {
     let mut tenants = Tenants::new(options(window_ms, streams)).map_err(errors::tenant)?;
     let records = trace.records.clone();
-    let ns = |seconds: f64| (seconds * 1e9) as Nanos;
+    let longest_s = linnet_trace::SPAN_MAX_NS as f64 / 1e9;
+    let ns = |name: &str, seconds: f64| {
+        if (0.0..=longest_s).contains(&seconds) {
+            return Ok((seconds * 1e9) as Nanos);
+        }
+        Err(PyValueError::new_err(format!("{name} is {seconds}; it lies in 0 to {longest_s} s, which is 400 days")))
+    };
+    let end_ns = end_s.map(|end_s| ns("end_s", end_s)).transpose()?;
     let Some(intervals) = intervals else {
         py.detach(|| records.iter().for_each(|io| tenants.note(io)));
-        return Ok(told(py.detach(|| tenants.finish(end_s.map(ns)))));
+        return Ok(told(py.detach(|| tenants.finish(end_ns))));
     };
     // The parts of a phase follow each other without the gaps between them.
     let mut shift = 0;
     for (from, to) in intervals {
-        let (from, to) = (ns(from), ns(to));
+        let (from, to) = (ns("the beginning of an interval", from)?, ns("the end of an interval", to)?);
         let first = records.partition_point(|io| io.arrive_ns < from);
         let last = records.partition_point(|io| io.arrive_ns < to);
         let moved = |io: &IoRecord| IoRecord { arrive_ns: io.arrive_ns - from + shift, ..*io };

@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors;
-use crate::numbers::{self, vector};
+use crate::numbers::{integer_column, vector};
 use crate::progress::Progress;
 use crate::trace_files::{stopped, teller, tenants};
 use crate::whole;
@@ -145,21 +145,30 @@ impl PyTrace {
         Ok(PyTrace { records, name, format, skipped, warnings, every, origin_ns, made, order_known: false })
     }
 
-    /// A trace from columns of equal length, which are sorted by arrival; a latency of 2^64-1 means none. Without
-    /// tenants all are 0.
+    /// A trace from columns of equal length, of integers that fit the column's type, which are sorted by arrival; a
+    /// latency of 2^64-1 means none. Without tenants all are 0.
     #[staticmethod]
     #[pyo3(signature = (name, arrive_ns, op, offset_bytes, size_bytes, device, latency_ns, tenant = None))]
     #[allow(clippy::too_many_arguments)]
     fn from_columns(
         name: String,
-        #[pyo3(from_py_with = numbers::exact)] arrive_ns: PyReadonlyArray1<'_, u64>,
-        #[pyo3(from_py_with = numbers::exact)] op: PyReadonlyArray1<'_, u8>,
-        #[pyo3(from_py_with = numbers::exact)] offset_bytes: PyReadonlyArray1<'_, u64>,
-        #[pyo3(from_py_with = numbers::exact)] size_bytes: PyReadonlyArray1<'_, u32>,
-        #[pyo3(from_py_with = numbers::exact)] device: PyReadonlyArray1<'_, u32>,
-        #[pyo3(from_py_with = numbers::exact)] latency_ns: PyReadonlyArray1<'_, u64>,
-        #[pyo3(from_py_with = numbers::exact)] tenant: Option<PyReadonlyArray1<'_, u32>>,
+        arrive_ns: &Bound<'_, PyAny>,
+        op: &Bound<'_, PyAny>,
+        offset_bytes: &Bound<'_, PyAny>,
+        size_bytes: &Bound<'_, PyAny>,
+        device: &Bound<'_, PyAny>,
+        latency_ns: &Bound<'_, PyAny>,
+        tenant: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
+        let of = |column: &str| format!("{name}: column {column}");
+        let arrive_ns: PyReadonlyArray1<'_, u64> = integer_column(arrive_ns, "uint64", &of("arrive_ns"))?;
+        let op: PyReadonlyArray1<'_, u8> = integer_column(op, "uint8", &of("op"))?;
+        let offset_bytes: PyReadonlyArray1<'_, u64> = integer_column(offset_bytes, "uint64", &of("offset_bytes"))?;
+        let size_bytes: PyReadonlyArray1<'_, u32> = integer_column(size_bytes, "uint32", &of("size_bytes"))?;
+        let device: PyReadonlyArray1<'_, u32> = integer_column(device, "uint32", &of("device"))?;
+        let latency_ns: PyReadonlyArray1<'_, u64> = integer_column(latency_ns, "uint64", &of("latency_ns"))?;
+        let tenant = tenant.map(|tenant| integer_column(tenant, "uint32", &of("tenant"))).transpose()?;
+        let tenant: Option<PyReadonlyArray1<'_, u32>> = tenant;
         let (arrive, op, offset) = (arrive_ns.as_array(), op.as_array(), offset_bytes.as_array());
         let (size, device, latency) = (size_bytes.as_array(), device.as_array(), latency_ns.as_array());
         let tenant = tenant.as_ref().map(|column| column.as_array());
@@ -257,7 +266,7 @@ impl PyTrace {
 
     /// When the last I/O arrives, nanoseconds after the first one of the trace as it was read; 0 without any.
     #[getter]
-    fn last_ns(&self) -> Nanos {
+    pub fn last_ns(&self) -> Nanos {
         self.records.last().map_or(0, |last| last.arrive_ns)
     }
 

@@ -66,13 +66,13 @@ class Trace:
     @staticmethod
     def from_columns(
         name: str,
-        arrive_ns: NDArray[np.uint64],
-        op: NDArray[np.uint8],
-        offset_bytes: NDArray[np.uint64],
-        size_bytes: NDArray[np.uint32],
-        device: NDArray[np.uint32],
-        latency_ns: NDArray[np.uint64],
-        tenant: NDArray[np.uint32] | None = None,
+        arrive_ns: ArrayLike,
+        op: ArrayLike,
+        offset_bytes: ArrayLike,
+        size_bytes: ArrayLike,
+        device: ArrayLike,
+        latency_ns: ArrayLike,
+        tenant: ArrayLike | None = None,
     ) -> Trace: ...
     @staticmethod
     def merge(traces: Sequence[Trace], keep_tenants: bool = False) -> Trace: ...

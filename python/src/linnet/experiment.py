@@ -250,8 +250,10 @@ class Experiment:
 
     def compare(self, chosen: Sequence[str] | None = None, workers: int = 2) -> list[Outcome]:
         """Run every policy of ``chosen`` (all by default), in the order given, except those of :meth:`left_out`."""
+        if chosen is not None and not len(chosen):
+            raise ValueError("chosen is empty: name a policy, or give None for all")
         absent = self.left_out()
-        names = [name for name in chosen or policies() if name not in absent]
+        names = [name for name in (policies() if chosen is None else chosen) if name not in absent]
         if not names:
             raise _native.PolicyError(f"{', '.join(absent)}: {absent[ORACLE]}")
         if not self.fitted:

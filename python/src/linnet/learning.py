@@ -69,6 +69,8 @@ def whole_ns(values: ArrayLike, name: str) -> NDArray[np.uint64]:
     given = np.asarray(values)
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name}: an array of {given.dtype} where numbers of ns are needed")
+    if given.ndim != 1:
+        raise ValueError(f"{name}: an array of shape {given.shape}, not a column (n,)")
     fits = given >= 0
     if given.dtype.kind == "f":
         # NaN compares as false.
