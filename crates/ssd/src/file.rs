@@ -224,7 +224,7 @@ mod tests {
         let params = DeviceParams::Queued(QueuedParams::default());
         params.write(&path).unwrap();
         assert_eq!(DeviceParams::read(&path).unwrap(), params);
+        assert!(params.write(&path.join("below-a-file.toml")).is_err());
         std::fs::remove_file(&path).unwrap();
-        assert!(params.write(Path::new("/nonexistent/params.toml")).is_err());
     }
 }
