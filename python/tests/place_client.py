@@ -15,6 +15,21 @@ from typing import Any
 from place_made import GB, SHEET
 from starter import Started, starter
 
+DRIVES_TOML = """
+[[drives]]
+name = "d0"
+model = "made"
+capacity_bytes = 100_000_000_000
+sheet = { seq_read_mbs = 6800, seq_write_mbs = 1400, rnd_read_iops = 530000, rnd_write_iops = 85000 }
+
+[[drives]]
+name = "s0"
+model = "made"
+capacity_bytes = 100_000_000_000
+staging = true
+"""
+"""An ordinary drive and one for staging."""
+
 FICKLE_CLOCK = """
 import itertools, time
 steps = itertools.cycle([0.0, 86400.0 * 400, -86400.0 * 9000, 3600.0, -1.0])

@@ -8,26 +8,12 @@ from pathlib import Path
 
 import pytest
 from linnet.place.service.state import State
-from place_client import Service, tenant
-
-TOML = """
-[[drives]]
-name = "d0"
-model = "made"
-capacity_bytes = 100_000_000_000
-sheet = { seq_read_mbs = 6800, seq_write_mbs = 1400, rnd_read_iops = 530000, rnd_write_iops = 85000 }
-
-[[drives]]
-name = "s0"
-model = "made"
-capacity_bytes = 100_000_000_000
-staging = true
-"""
+from place_client import DRIVES_TOML, Service, tenant
 
 
 @pytest.mark.parametrize("named", ["oltp", "a"], ids=["another name", "the tenant's name"])
 def test_a_request_is_the_same_after_its_tenant_was_measured(tmp_path: Path, named: str) -> None:
-    (tmp_path / "drives.toml").write_text(TOML)
+    (tmp_path / "drives.toml").write_text(DRIVES_TOML)
     measured = {"features": tenant("a", reads=300.0)["profile"]}
     requests: list[dict[str, object]] = [
         {"id": "a", "capacity_bytes": 5, "profile_name": named},
@@ -54,12 +40,12 @@ def test_a_request_is_the_same_after_its_tenant_was_measured(tmp_path: Path, nam
 
 def test_a_removed_drive_stays_removed_until_it_is_registered(linnet, tmp_path: Path) -> None:
     state, listed = tmp_path / "s.db", tmp_path / "drives.toml"
-    listed.write_text(TOML)
+    listed.write_text(DRIVES_TOML)
     with Service(state, "--drives", listed) as running:
         client = running.client()
         assert client.ask("DELETE", "/v1/drives/d0")[0] == 200
         assert client.ask("DELETE", "/v1/drives/s0")[0] == 200
-        again = {"drives": tomllib.loads(TOML)["drives"][:1]}
+        again = {"drives": tomllib.loads(DRIVES_TOML)["drives"][:1]}
         assert client.ask("POST", "/v1/drives", again)[1]["registered"] == 1
         running.stop()
     with Service(state, "--drives", listed) as running:

@@ -12,30 +12,17 @@ from pathlib import Path
 
 import pytest
 from linnet.cli.place_service import parse_slo
-from place_client import Client, Service, drives, tenant
+from place_client import DRIVES_TOML, Client, Service, drives, tenant
 from place_made import GB, SHEET
 from typer import BadParameter
 
-TOML = """
-[[drives]]
-name = "d0"
-model = "made"
-capacity_bytes = 100_000_000_000
-sheet = { seq_read_mbs = 6800, seq_write_mbs = 1400, rnd_read_iops = 530000, rnd_write_iops = 85000 }
-
-[[drives]]
-name = "s0"
-model = "made"
-capacity_bytes = 100_000_000_000
-staging = true
-"""
 STRICT = [{"metric": "read_latency_mean_us", "degradation_percent": 5}]
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     folder = tmp_path_factory.mktemp("service")
-    (folder / "drives.toml").write_text(TOML)
+    (folder / "drives.toml").write_text(DRIVES_TOML)
     with Service(folder / "state.db", "--drives", folder / "drives.toml") as running:
         yield running
 
@@ -301,7 +288,7 @@ def test_openapi_and_metrics(client: Client) -> None:
 
 @pytest.mark.slow
 def test_commands_work_on_the_state_and_the_service_finds_what_they_did(linnet, tmp_path: Path) -> None:
-    (tmp_path / "drives.toml").write_text(TOML)
+    (tmp_path / "drives.toml").write_text(DRIVES_TOML)
     profile = tmp_path / "p.json"
     profile.write_text(json.dumps({"name": "p", "features": tenant("p")["profile"]}))
     state = ["--state", tmp_path / "s.db"]
@@ -380,7 +367,7 @@ def _made(path: Path, change: str) -> None:
         ("[[drives]]\nname = 'a'\n", "drives.0.model"),
         ("drives = 3", "drives"),
         ("[[", "not TOML"),
-        (TOML.replace("100_000_000_000", "-1"), "drives.0.capacity_bytes"),
+        (DRIVES_TOML.replace("100_000_000_000", "-1"), "drives.0.capacity_bytes"),
     ],
 )
 def test_a_bad_file_of_drives_is_told_where_it_is_wrong(linnet, tmp_path: Path, text: str, said: str) -> None:
@@ -508,10 +495,10 @@ def test_a_drive_gets_other_figures(client: Client) -> None:
 
 
 def test_a_drive_that_is_known_by_other_figures_stops_the_start_in_words(linnet, tmp_path: Path) -> None:
-    (tmp_path / "drives.toml").write_text(TOML)
+    (tmp_path / "drives.toml").write_text(DRIVES_TOML)
     state = str(tmp_path / "state.db")
     assert linnet("place", "drives", "--state", state, "--add", str(tmp_path / "drives.toml")).returncode == 0
-    (tmp_path / "drives.toml").write_text(TOML.replace("85000", "85001"))
+    (tmp_path / "drives.toml").write_text(DRIVES_TOML.replace("85000", "85001"))
     words = ("place", "serve", "--listen", "127.0.0.1:0", "--state", state, "--drives", str(tmp_path / "drives.toml"))
     ended = linnet(*words)
     assert ended.returncode == 1
@@ -519,18 +506,18 @@ def test_a_drive_that_is_known_by_other_figures_stops_the_start_in_words(linnet,
     assert "Traceback" not in ended.stderr
     promised = ("--profile", "oltp", "--slo", "read_latency_mean_us<=900")
     assert linnet("place", "admit", "a", "--state", state, *promised).returncode == 0
-    (tmp_path / "drives.toml").write_text(TOML.replace("85000 }", "85000, read_latency_us = 8000 }"))
+    (tmp_path / "drives.toml").write_text(DRIVES_TOML.replace("85000 }", "85000, read_latency_us = 8000 }"))
     mended = linnet("place", "drives", "--state", state, "--update", str(tmp_path / "drives.toml"))
     assert mended.returncode == 0 and "d0: a: read_latency_mean_us 8" in mended.stdout, mended.stdout + mended.stderr
     assert linnet("place", "drives", "--state", state, "--add", str(tmp_path / "drives.toml")).returncode == 0
-    (tmp_path / "drives.toml").write_text(TOML.replace('"d0"', '"d9"'))
+    (tmp_path / "drives.toml").write_text(DRIVES_TOML.replace('"d0"', '"d9"'))
     absent = linnet("place", "drives", "--state", state, "--update", str(tmp_path / "drives.toml"))
     assert absent.returncode == 1 and "drive d9: there is none of this name" in absent.stderr
 
 
 @pytest.mark.slow
 def test_the_books_need_no_model(linnet, tmp_path: Path) -> None:
-    (tmp_path / "drives.toml").write_text(TOML)
+    (tmp_path / "drives.toml").write_text(DRIVES_TOML)
     state = tmp_path / "state.db"
     linnet("place", "drives", "--state", str(state), "--add", str(tmp_path / "drives.toml"))
     made = {"name": "web", "features": tenant("a")["profile"]}
@@ -549,7 +536,7 @@ def test_the_books_need_no_model(linnet, tmp_path: Path) -> None:
 def test_requests_are_answered_while_advice_is_sought(tmp_path: Path) -> None:
     never = "import threading\nfrom linnet.place.allocate import Allocator\n"
     never += "Allocator.trial = lambda self: threading.Event().wait()"
-    (tmp_path / "drives.toml").write_text(TOML)
+    (tmp_path / "drives.toml").write_text(DRIVES_TOML)
     with Service(tmp_path / "state.db", "--drives", tmp_path / "drives.toml", before=never) as running:
         asking = running.client()
         asking.connection.request("GET", "/v1/rebalance")
@@ -560,7 +547,7 @@ def test_requests_are_answered_while_advice_is_sought(tmp_path: Path) -> None:
 
 
 def test_advice_that_takes_too_long_is_what_was_found(tmp_path: Path) -> None:
-    (tmp_path / "drives.toml").write_text(TOML)
+    (tmp_path / "drives.toml").write_text(DRIVES_TOML)
     hasty = "import linnet.place.service.advice as advice; advice.ADVICE_S = -1.0"
     with Service(tmp_path / "state.db", "--drives", tmp_path / "drives.toml", before=hasty) as running:
         client = running.client()
