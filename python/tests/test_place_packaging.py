@@ -7,8 +7,7 @@ from pathlib import Path
 
 from linnet.place.service.connections import CONNECTIONS_MAX, FILES
 from linnet.place.service.serve import ARRIVE_S, FINISH_S
-from place_client import Service
-from test_place_service import TOML
+from place_client import DRIVES_TOML, Service
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 
@@ -25,7 +24,7 @@ def test_the_unit_of_systemd_runs_the_service(tmp_path: Path) -> None:
     assert options["--listen"].startswith("127.0.0.1:"), "there is no authentication"
     assert int(one["TimeoutStopSec"]) >= 2 * max(ARRIVE_S, FINISH_S)
     assert int(one["LimitNOFILE"]) >= CONNECTIONS_MAX + FILES
-    (tmp_path / "drives.toml").write_text(TOML)
+    (tmp_path / "drives.toml").write_text(DRIVES_TOML)
     given = options | {"--listen": "127.0.0.1:0", "--state": tmp_path / "s.db", "--drives": tmp_path / "drives.toml"}
     with Service(tmp_path / "s.db", *(word for pair in given.items() for word in pair)) as running:
         assert running.client().ask("GET", "/v1/drives")[1]["total"] == 2
