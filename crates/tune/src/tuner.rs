@@ -360,7 +360,7 @@ impl<'a> Tuner<'a> {
                 self.tracks.get_mut(&key).expect("just stepped").governor.changed(now, proposal.to_kib);
             }
         }
-        let is_whole = self.options.cgroup.is_none() && self.wanted.as_ref().and_then(Wanted::shares).is_none();
+        let is_whole = self.options.cgroup.is_none() && !self.wanted.as_ref().is_some_and(Wanted::is_shared);
         if self.options.scope != Scope::Files && is_whole {
             let Options { dry_run, scope, .. } = self.options;
             let moves = Moves { dry_run, alone: scope == Scope::Devices, decider: self.decider };

@@ -66,16 +66,25 @@ impl Wanted {
         mounts.filter(|(bdi, dev)| self.has(bdi, *dev)).map(|(_, dev)| dev).collect()
     }
 
-    /// Which other file systems have their readahead by the same value, in words; None where there are none.
+    /// Mounts of other file systems that have their readahead by the same value.
+    fn others(&self) -> impl Iterator<Item = &Mount> {
+        let meant = self.now.as_ref().map(|now| &now.meant);
+        let of_disk = meant.and_then(|Meant { bdi, dev }| Some((bdi, (*dev)?)));
+        of_disk.into_iter().flat_map(|(bdi, dev)| bdi.mounts.iter().filter(move |mount| mount.dev != dev))
+    }
+
+    /// True where other file systems have their readahead by the same value.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.others().next().is_some()
+    }
+
+    /// Which they are, in words; None where there are none.
     pub(crate) fn shares(&self) -> Option<String> {
-        let Meant { bdi, dev } = &self.now.as_ref()?.meant;
-        let mut others: Vec<&Mount> =
-            bdi.mounts.iter().filter(|mount| dev.is_some_and(|dev| mount.dev != dev)).collect();
         let mut seen = BTreeSet::new();
-        others.retain(|mount| seen.insert(mount.dev));
-        let points: Vec<&str> = others.iter().map(|mount| mount.point.as_str()).collect();
-        let (name, target) = (&self.name, bdi.target());
-        (!points.is_empty()).then(|| format!("{name} shares the value of {target} with {}", points.join(", ")))
+        let points: Vec<&str> =
+            self.others().filter(|mount| seen.insert(mount.dev)).map(|mount| &mount.point[..]).collect();
+        let target = self.now.as_ref()?.meant.bdi.target();
+        (!points.is_empty()).then(|| format!("{} shares the value of {target} with {}", self.name, points.join(", ")))
     }
 
     /// Looks again what the name means. What is to be told, where that is something else than before, or nothing.

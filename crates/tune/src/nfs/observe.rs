@@ -121,12 +121,12 @@ impl Observer for NfsObserver {
     fn watch_only(&mut self, only: Option<Dev>) -> Result<bool> {
         // Another mount may have a number by now.
         self.rsizes.clear();
-        let anew = self.pages.watch_only(only)?;
+        let restarted = self.pages.watch_only(only)?;
         #[cfg(feature = "bpf")]
-        if anew {
+        if restarted {
             self.rpcs = RpcObserver::start(&self.host, only)?;
         }
-        Ok(anew)
+        Ok(restarted)
     }
 
     #[cfg(feature = "bpf")]

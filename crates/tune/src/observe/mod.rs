@@ -115,7 +115,8 @@ pub trait Observer {
         let _ = soon;
         Ok(Rc::default())
     }
-    /// Observes this file system alone from now on, or all. One that sees all already stays so. True where it began anew.
+    /// Observes this file system alone from now on, or all of them. An observer of all stays one. True if it was started
+    /// again, with its counts at 0.
     fn watch_only(&mut self, only: Option<Dev>) -> Result<bool> {
         let _ = only;
         Ok(false)
