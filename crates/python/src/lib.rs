@@ -115,6 +115,7 @@ mod _native {
         let panic = module.py().get_type::<pyo3::panic::PanicException>();
         panic.setattr("__bases__", (module.py().get_type::<pyo3::exceptions::PyException>(),))?;
         module.add("Panic", panic)?;
+        module.add("READ_TIMEOUT_NS", linnet_array::Config::default().read_timeout_ns)?;
         module.add("FAILOVER_NS", linnet_types::FAILOVER_NS)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("__commit__", env!("LINNET_COMMIT"))

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 __version__: str
 FAILOVER_NS: int
+READ_TIMEOUT_NS: int
 __commit__: str
 """The commit that the engine was built from."""
 

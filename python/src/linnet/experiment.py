@@ -80,8 +80,8 @@ class Setup:
 
 UNANSWERED = ("reads_failed", "writes_failed", "timeouts")
 """Counts of a row: what no device answered, and answers that a device did not give in time."""
-READ_LIMIT_S = 1.0
-"""Time limit of a read on one device, the array's own (``read_timeout_ns`` of crates/array)."""
+READ_LIMIT_S = _native.READ_TIMEOUT_NS / 1e9
+"""Time limit of a read on one device."""
 
 T = TypeVar("T")
 
