@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -43,6 +44,11 @@ class Answered(JSONResponse):
         return json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
+def problem(code: str, message: str, status: int, headers: Mapping[str, str] | None = None) -> Answered:
+    """The answer of a Problem without reasons."""
+    return Answered({"code": code, "message": message, "reasons": []}, status, headers)
+
+
 def answer_errors(app: FastAPI) -> None:
     """Answer every error of the application as a Problem."""
 
@@ -54,7 +60,7 @@ def answer_errors(app: FastAPI) -> None:
 
     @app.exception_handler(StateError)
     async def damaged(request: Request, error: StateError) -> JSONResponse:
-        return Answered({"code": "state_damaged", "message": str(error), "reasons": []}, 500)
+        return problem("state_damaged", str(error), 500)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -70,7 +76,7 @@ def answer_errors(app: FastAPI) -> None:
     async def failed(request: Request, error: Exception) -> JSONResponse:
         # The traceback is in the log. A change that fails is undone before it is answered.
         said = "the service failed at this request, and nothing was changed; its log says how"
-        return Answered({"code": "internal", "message": said, "reasons": []}, 500, {"Connection": "close"})
+        return problem("internal", said, 500, {"Connection": "close"})
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
@@ -84,4 +90,4 @@ def answer_errors(app: FastAPI) -> None:
             ]
             headers["allow"] = ", ".join(sorted(set().union(*methods)))
         code = "too_large" if error.status_code == 413 else HTTPStatus(error.status_code).name.lower()
-        return Answered({"code": code, "message": str(error.detail), "reasons": []}, error.status_code, headers)
+        return problem(code, str(error.detail), error.status_code, headers)

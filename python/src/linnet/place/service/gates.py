@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from linnet.place.service.errors import Answered
+from linnet.place.service.errors import problem
 from linnet.place.service.telemetry import Telemetry
 
 BODY_MAX = 16 * 1024 * 1024
@@ -75,7 +75,7 @@ class Json:
             empty = b"transfer-encoding" not in heads and heads.get(b"content-length", b"0") == b"0"
             if kind != JSON and not empty:
                 said = "send the body with the header `Content-Type: application/json`"
-                answer = Answered({"code": "unsupported_media_type", "message": said, "reasons": []}, 415)
+                answer = problem("unsupported_media_type", said, 415)
                 await answer(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -100,7 +100,7 @@ class Hosts:
                 name = PORT.sub("", value.decode("latin-1")).lower()
                 if header == b"host" and name not in self._names:
                     said = f"this service is not {name[:SHOWN_MAX]}; `linnet place serve --host-name` names it so"
-                    answer = Answered({"code": "wrong_host", "message": said, "reasons": []}, 421)
+                    answer = problem("wrong_host", said, 421)
                     await answer(scope, receive, send)
                     return
         await self._app(scope, receive, send)
@@ -127,7 +127,7 @@ class Crowded:
             await send(message)
 
         said = "there are too many connections; ask again later"
-        busy = Answered({"code": "busy", "message": said, "reasons": []}, 503, {"Retry-After": "5"})
+        busy = problem("busy", said, 503, {"Retry-After": "5"})
         await (self._app if scope["path"] == LIVE else busy)(scope, receive, last)
 
 
