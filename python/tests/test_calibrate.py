@@ -120,7 +120,7 @@ def test_the_command_writes_a_file_that_reads_back(linnet, known, tmp_path: Path
     assert unloaded["measured"] == pytest.approx(104_000)
     assert [row["ceiling"] for row in summary["latency"]] == [25.0, 50.0]
     assert summary["params"]["read_priority"] == "suspend"
-    assert tomllib.loads(out.read_text()) == summary["params"]
+    assert tomllib.loads(out.read_text()) == {"fitted_to": summary["drive"], **summary["params"]}
     assert out.read_text().startswith("# SPDX-License-Identifier")
     assert picture.read_text().startswith("<svg")
 

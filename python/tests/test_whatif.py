@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 from conftest import device_trace
 from linnet import Trace, write_trace
+from linnet._native import fitted_to
 from linnet.experiment import Experiment, Setup
 from linnet.learning import FitSettings, fit
 from linnet.verdict import DEPLOY, ORACLE, conclude, interval, rank, score, weigh
-from linnet.whatif import FITTED, apart, closest_preset, doubts, uncopied
+from linnet.whatif import SHARES, apart, closest_preset, doubts, shares_of, uncopied
 
 BASE = {"mean_us": 100.0, "p99_us": 1000.0, "p999_us": 4000.0, "extra_io_share": 0.0}
 
@@ -235,7 +236,7 @@ def test_a_fitted_preset_is_chosen_and_named() -> None:
         zeros.astype(np.uint64) + 100_000,
     )
     name, factor, note = closest_preset([trace], Setup(preset="", replicas=1), None)
-    assert name in FITTED and name in note and "fitted" in note and factor is not None and factor < 3
+    assert fitted_to(name) and name in note and "fitted" in note and factor is not None and factor < 3
 
 
 def test_the_command_keeps_its_options_and_keys(linnet: Callable[..., Any], small_drive: Path, tmp_path: Path) -> None:
@@ -249,6 +250,23 @@ def test_the_command_keeps_its_options_and_keys(linnet: Callable[..., Any], smal
     assert {one["hedge_bytes_max"] for one in found["parameters"]} == {65_536}, "as the dm target"
     assert {line["policy"] for line in found["candidates"]} == set(DEPLOY)
     assert found["recommendation"]["confidence"] == "low" and len(found["recommendation"]["doubts"]) >= 2
+
+
+def test_a_file_that_says_what_it_was_fitted_to_is_no_guess(tmp_path: Path) -> None:
+    """As the file that `linnet ssd calibrate` writes, and not one that changes a preset."""
+    own, changed = tmp_path / "own.toml", tmp_path / "changed.toml"
+    own.write_text('preset = "cm7-r"\nfitted_to = "a drive of ours"\n')
+    changed.write_text('preset = "cm7-r"\nread_ns = 70_000\n')
+    cells = [{"baseline": {"seed": seed}} for seed in range(3)]
+
+    def guessed(drives: object) -> bool:
+        return any("was not fitted" in why for why in doubts(Setup(preset=str(drives)), 1.0, 100_000, cells))
+
+    assert [guessed(drives) for drives in ("cm7-r", own, changed, f"cm7-r, {own}", f"cm7-r,{changed}")] == [
+        *(False, False, True, False, True)
+    ]
+    assert [shares_of(Setup(preset=str(drives)), 0.0) for drives in ("cm7-r", own, f"cm7-r,{own}")] == [(0.0,)] * 3
+    assert shares_of(Setup(preset="cm7-r,970-evo"), 0.9) == shares_of(Setup(preset=str(changed)), 0.0) == SHARES
 
 
 def test_one_replica_leaves_nothing_to_choose(linnet: Callable[..., Any]) -> None:

@@ -429,6 +429,13 @@ pub fn engine_of(preset: &str) -> PyResult<&'static str> {
     }
 }
 
+/// Returns the drive whose measurements a preset of either model or a parameter file (.toml) was fitted to; None for a
+/// guess. Raises DeviceError for what is neither.
+#[pyfunction]
+pub fn fitted_to(preset: &str) -> PyResult<Option<String>> {
+    DeviceParams::fitted_to(preset).map_err(errors::device)
+}
+
 /// Names of the policies.
 #[pyfunction]
 pub fn policies() -> Vec<&'static str> {

@@ -38,8 +38,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use crate::array::{
-        PyArray, PyRun, check_policy, deployed_policies, engine_of, kernel_policies, learned_policies, policies,
-        presets, queued_presets,
+        PyArray, PyRun, check_policy, deployed_policies, engine_of, fitted_to, kernel_policies, learned_policies,
+        policies, presets, queued_presets,
     };
     #[cfg(feature = "bench")]
     #[pymodule_export]

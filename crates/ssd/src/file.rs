@@ -2,14 +2,15 @@
 //! Parameter files: TOML, one key per setting, with the unit in its name.
 //!
 //! A file starts from a preset (`preset = "consumer-deep"`) and changes keys, or gives all keys. With `model =
-//! "queued"` it is a file of the queued model, where missing keys have defaults.
+//! "queued"` it is a file of the queued model, where missing keys have defaults. `fitted_to` names the drive whose
+//! measurements the file was fitted to; it changes nothing in the model.
 
 use std::path::Path;
 
 use toml::{Table, Value};
 
 use crate::error::Error;
-use crate::presets::{PRESETS, QUEUED_PRESETS};
+use crate::presets::{PRESETS, QUEUED_PRESETS, preset_text};
 use crate::queued::QueuedParams;
 use crate::timeline::params::Params;
 
@@ -83,6 +84,7 @@ impl DeviceParams {
     /// values.
     pub fn from_toml(text: &str) -> Result<DeviceParams, Error> {
         let mut table = parsed(text)?;
+        taken(&mut table, FITTED_TO)?;
         match taken(&mut table, "model")?.as_deref() {
             None | Some("timelines") => timelines(table).map(DeviceParams::Timelines),
             Some("queued") => queued(table).map(DeviceParams::Queued),
@@ -96,13 +98,21 @@ impl DeviceParams {
     /// Those of [`DeviceParams::from_toml`], and [`Error::File`]; both name the file.
     pub fn read(path: &Path) -> Result<DeviceParams, Error> {
         let file = path.display().to_string();
-        let failed = |reason: String| Error::File { file: file.clone(), reason };
-        let bytes = linnet_files::read(path, FILE_BYTES_MAX).map_err(|source| failed(source.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|_| failed("no UTF-8 text".to_owned()))?;
-        DeviceParams::from_toml(&text).map_err(|error| match error {
+        DeviceParams::from_toml(&text_of(path)?).map_err(|error| match error {
             Error::Text { reason, .. } => Error::Text { file, reason },
             other => Error::Text { file, reason: other.to_string() },
         })
+    }
+
+    /// The drive whose measurements a preset or a parameter file (by name, as in [`DeviceParams::find`]) was fitted to;
+    /// `None` for a guess. A file that starts from a preset and changes keys is a guess, unless it says otherwise.
+    ///
+    /// # Errors
+    /// Those of [`DeviceParams::find`].
+    pub fn fitted_to(name: &str) -> Result<Option<String>, Error> {
+        DeviceParams::find(name)?;
+        let text = if name.ends_with(".toml") { text_of(Path::new(name))? } else { preset_text(name)?.to_owned() };
+        taken(&mut parsed(&text)?, FITTED_TO)
     }
 
     /// The text of a parameter file; reading it gives the same parameters.
@@ -161,6 +171,15 @@ impl QueuedParams {
 /// Longest parameter file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
+/// Key of a parameter file: the drive whose measurements it was fitted to.
+const FITTED_TO: &str = "fitted_to";
+
+fn text_of(path: &Path) -> Result<String, Error> {
+    let failed = |reason: String| Error::File { file: path.display().to_string(), reason };
+    let bytes = linnet_files::read(path, FILE_BYTES_MAX).map_err(|source| failed(source.to_string()))?;
+    String::from_utf8(bytes).map_err(|_| failed("no UTF-8 text".to_owned()))
+}
+
 /// Writes a file whole or not at all.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     linnet_files::write(path, bytes, linnet_files::Links::Follow)
@@ -203,6 +222,24 @@ mod tests {
         let params = Params::from_toml("preset = \"sata\"\nread_ns = 50_000\nread_priority = \"suspend\"").unwrap();
         let plain = Params::preset("sata").unwrap();
         assert_eq!(params, Params { read_ns: 50_000, read_priority: crate::ReadPriority::Suspend, ..plain });
+    }
+
+    #[test]
+    fn a_file_says_what_it_was_fitted_to() {
+        let fitted = |name: &str| DeviceParams::fitted_to(name).unwrap();
+        assert_eq!(fitted("cm7-r").as_deref(), Some("Kioxia CM7-R"));
+        assert_eq!((fitted("sata"), fitted("consumer-deep-queued")), (None, None));
+        let path = std::env::temp_dir().join(format!("linnet-fitted-{}.toml", std::process::id()));
+        for (text, expected) in [
+            ("preset = \"cm7-r\"\nread_ns = 50_000", None),
+            ("fitted_to = \"one drive\"\npreset = \"sata\"", Some("one drive")),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            assert_eq!(fitted(path.to_str().unwrap()).as_deref(), expected, "{text}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(DeviceParams::fitted_to("nvme").is_err());
+        assert!(DeviceParams::from_toml("preset = \"sata\"\nfitted_to = 1").is_err());
     }
 
     #[test]

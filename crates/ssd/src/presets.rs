@@ -41,6 +41,11 @@ fn file<'a>(name: &str, names: &[&str], files: &[&'a str]) -> Result<&'a str, Er
     found.map(|(_, text)| *text).ok_or_else(|| Error::UnknownPreset { name: name.to_owned(), known: names.join(", ") })
 }
 
+/// The parameter file of a preset of either model.
+pub(crate) fn preset_text(name: &str) -> Result<&'static str, Error> {
+    file(name, QUEUED_PRESETS, &QUEUED).or_else(|_| file(name, PRESETS, &TIMELINES))
+}
+
 impl Params {
     /// The preset of this name (one of [`PRESETS`]).
     ///

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from linnet import _moved
-from linnet._native import Array, Trace, presets, quantiles_ns
+from linnet._native import Array, Trace, fitted_to, presets, quantiles_ns
+from linnet.calibration.calibrate import read_params
 from linnet.dm.table import HEDGE_KIB_MAX
 from linnet.experiment import Experiment, Outcome, Setup, borrowings, overview
 from linnet.progress import Progress
@@ -30,10 +31,6 @@ SEEDS = 3
 """Seeds of each share, unless asked otherwise."""
 FEW_READS = 10_000
 """Below this, p99.99 is the slowest read."""
-FITTED = ("970-evo", "600p", "pe8110", "d7-p5520", "cm7-r", "7450-pro")
-"""Presets that were fitted to recorded drives; the others are guesses."""
-PACED = ("pe8110", "d7-p5520", "cm7-r", "7450-pro")
-"""Fitted presets without device-wide work: their share is part of the fit, and other shares are other drives."""
 ALIKE, FAR = 1.3, 2.0
 """Factors between quantiles of a preset and measured ones: below the first they are alike, above the second not."""
 FLOODED = 0.01
@@ -119,10 +116,20 @@ def apart(setup: Setup, seeds: int) -> Sequence[int]:
 
 
 def shares_of(setup: Setup, own: float) -> Sequence[float]:
-    """The device-wide shares to try: the one that was asked for, or the preset's ``own`` where the fit includes it."""
+    """The device-wide shares to try: the one that was asked for, or the preset's ``own`` where the fit includes it.
+
+    It does where a fitted drive has no device-wide work: with another share it would be another drive.
+    """
     if setup.device_wide_share is not None:
         return (setup.device_wide_share,)
-    return (own,) if all(name.strip() in PACED for name in setup.preset.split(",")) else SHARES
+    drives = [name.strip() for name in setup.preset.split(",")]
+    included = all_fitted(setup.preset) and all(read_params(name)["device_wide_share"] == 0 for name in drives)
+    return (own,) if included else SHARES
+
+
+def all_fitted(drives: str) -> bool:
+    """Whether each of the presets or parameter files, joined by commas, was fitted to a recorded drive."""
+    return all(fitted_to(name.strip()) for name in drives.split(","))
 
 
 def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | None) -> tuple[str, float | None, str]:
@@ -135,7 +142,8 @@ def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | N
     known = np.concatenate(real) if real and sum(map(len, real)) else None
     points = [0.50, 0.75, 0.90, 0.95, 0.99]
     distance: dict[str, float] = {}
-    for name in (*FITTED, *(name for name in presets() if name not in FITTED)):
+    known_fitted = [name for name in presets() if fitted_to(name)]
+    for name in (*known_fitted, *(name for name in presets() if name not in known_fitted)):
         streams = together(traces, setup.replicas).traces
         run = Array(name, setup.replicas, setup.seed, setup.device_wide_share).run(
             streams, "baseline", [], seed=setup.seed
@@ -144,17 +152,19 @@ def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | N
             continue
         if known is None:
             why = (
-                "was fitted to a recorded drive" if name in FITTED else "is a guess; the fitted ones are too slow here"
+                "was fitted to a recorded drive"
+                if name in known_fitted
+                else "is a guess; the fitted ones are too slow here"
             )
             return name, None, f"the traces have no latencies, so preset {name} is assumed, which {why}: try --preset"
         modelled, target = (quantiles_ns(latencies, points) for latencies in (run.latency_ns(), known))
         distance[name] = float(np.exp(np.mean(np.abs(np.log(np.maximum(modelled, 1) / np.maximum(target, 1))))))
     if not distance:
         return "enterprise-wide", None, "every preset is too slow for these traces: enterprise-wide is a guess"
-    fitted = [name for name in FITTED if name in distance]
+    fitted = [name for name in known_fitted if name in distance]
     best = min(fitted or distance, key=lambda name: distance[name])
     nearest = min(distance, key=lambda name: distance[name])
-    kind = "fitted to a recorded drive" if best in FITTED else "a guess"
+    kind = "fitted to a recorded drive" if best in known_fitted else "a guess"
     note = (
         f"preset {best} ({kind}) is the most similar {'of the fitted ones' if fitted else 'one'}: its quantiles p50 to "
         f"p99 differ from the measured ones by a factor of {distance[best]:.1f} on average"
@@ -169,8 +179,8 @@ def closest_preset(traces: Sequence[Trace], setup: Setup, progress: Progress | N
 def doubts(setup: Setup, factor: float | None, reads: int, cells: Sequence[Rows]) -> list[str]:
     """Why the answer may not hold on the real drives."""
     found = []
-    if not all(name.strip() in FITTED for name in setup.preset.split(",")):
-        found.append(f"{setup.preset} is no preset that was fitted to a recorded drive")
+    if not all_fitted(setup.preset):
+        found.append(f"{setup.preset} was not fitted to a recorded drive")
     if factor is None:
         found.append("the drives were not compared with measured latencies")
     elif factor > ALIKE:

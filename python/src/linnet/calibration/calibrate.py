@@ -9,6 +9,7 @@ the procedure, its assumptions and the results.
 
 from __future__ import annotations
 
+import json
 import math
 import tempfile
 import tomllib
@@ -109,7 +110,7 @@ def to_toml(params: Mapping[str, Any]) -> str:
     def shown(value: object) -> str:
         if isinstance(value, bool):
             return "true" if value else "false"
-        return f'"{value}"' if isinstance(value, str) else repr(value)
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
 
     return "".join(f"{key} = {shown(value)}\n" for key, value in params.items())
 

@@ -153,7 +153,7 @@ def calibrate(
         "latency": compared(measured, rows) if rows else [],
         "params": params,
     }
-    write_whole(out, header(summary) + fitting.to_toml(params))
+    write_whole(out, header(summary) + fitting.to_toml({"fitted_to": summary["drive"], **params}))
     if report is not None:
         write_whole(report, calibration_svg(measured, found.figures, list(fields), rows))
     if json:

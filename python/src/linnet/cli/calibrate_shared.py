@@ -102,7 +102,7 @@ def calibrate_shared(
         "cells": rows,
         "params": found.params,
     }
-    write_whole(out, header(summary) + to_toml(found.params))
+    write_whole(out, header(summary) + to_toml({"fitted_to": drive.model, **found.params}))
     if report is not None:
         write_whole(report, cells_svg(drive.model, rows))
     if json:

@@ -11,7 +11,7 @@ import numpy as np
 
 from linnet.studies.worth import FRUGAL, LOST, WON, summary
 from linnet.studies.worth_fair import fair
-from linnet.whatif import FITTED
+from linnet.whatif import all_fitted
 
 NAMES = {"mean": "mean", "p99": "p99", "p999": "p99.9"}
 Row = dict[str, Any]
@@ -126,8 +126,8 @@ def kind_of(row: Row) -> str:
     names = row["preset"].split(",")
     if row["engine"] == "queued":
         return "queued engine" + (", mixed" if len(names) > 1 else "")
-    fitted = all(name in FITTED for name in names)
-    return ("fitted presets" if fitted else "guessed presets") + (", mixed" if len(names) > 1 else "")
+    kind = "fitted presets" if all_fitted(row["preset"]) else "guessed presets"
+    return kind + (", mixed" if len(names) > 1 else "")
 
 
 GROUPS: dict[str, Callable[[Row], str]] = {
