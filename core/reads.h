@@ -165,7 +165,7 @@ enum { LINNET_READ, LINNET_FAULT, LINNET_AROUND };
 LINNET_READS_INLINE void linnet_reads_demand(struct linnet_reads *reads, uint64_t start, uint64_t end, int how)
 {
 	uint64_t from = reads->start, to = reads->end;
-	uint64_t fresh = how == LINNET_AROUND ? 1 : end - start;
+	uint64_t first = start, fresh = how == LINNET_AROUND ? 1 : end - start;
 	/* A fault maps a large folio as a whole. */
 	uint64_t near = how != LINNET_READ && reads->folio > LINNET_NEAR ? reads->folio : (uint64_t)LINNET_NEAR;
 	uint32_t bucket;
@@ -180,23 +180,19 @@ LINNET_READS_INLINE void linnet_reads_demand(struct linnet_reads *reads, uint64_
 		bucket = LINNET_DISTANCES - 1;
 	reads->counts.distance[bucket]++;
 	if (to && end > to && start >= from && start <= to + near) {
-		uint64_t first = how == LINNET_READ && start > to ? start : to;
-
 		reads->counts.forward++;
+		first = how == LINNET_READ && start > to ? start : to;
 		fresh = end - first;
-		linnet_reads_use(reads, first, end);
 	} else if (to && start < from && end + near >= from) {
 		reads->counts.reverse++;
 		fresh = (end < from || how != LINNET_READ ? from : end) - start;
-		linnet_reads_use(reads, start, start + fresh);
 	} else if (to && linnet_reads_resumes(reads, start, end, near)) {
 		reads->counts.forward++;
 		fresh = end - start;
-		linnet_reads_use(reads, start, end);
 	} else {
 		reads->counts.jumps++;
-		linnet_reads_use(reads, start, start + fresh);
 	}
+	linnet_reads_use(reads, first, first + fresh);
 	reads->counts.pages += fresh;
 	reads->start = start;
 	reads->end = end;
