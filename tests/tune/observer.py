@@ -7,6 +7,8 @@ import contextlib
 import os
 import shutil
 import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -213,6 +215,78 @@ def counts_on_where_another_takes_the_place(bed: Bed, data: Path, log: Path) -> 
         assert observer.lost() == 0
     finally:
         shutil.rmtree(place)
+
+
+TURNS = """
+import os, sys
+file = os.open(sys.argv[1], os.O_RDONLY)
+turn = 0
+while sys.stdin.buffer.raw.read(1):
+    os.pread(file, 1, turn % 2 * 4096)
+    turn += 1
+    os.write(1, b".")
+"""
+"""Reads a page for each byte of its input, and says so."""
+
+
+def groups_of_tasks() -> Path | None:
+    """Where control groups of version 2 are, the ones that the observer names."""
+    mounts = (line.split() for line in Path("/proc/mounts").read_text().splitlines())
+    return next((Path(words[1]) for words in mounts if words[2] == "cgroup2"), None)
+
+
+def tells_threads_apart(bed: Bed, data: Path, log: Path) -> None:
+    """Two processes of two control groups take turns on one CPU: each read is counted in its reader's group.
+
+    The observer knows a thread by its kernel stack until the kernel's clock ticks, and many turns have room in a tick.
+    """
+    root = groups_of_tasks()
+    if root is None:
+        print("no control groups of version 2 here: tells_threads_apart tests nothing")
+        return
+    turns, path = 1000, bed.root / "turns"
+    path.write_bytes(os.urandom(8192))
+    groups = [root / f"linnet-turns-{os.getpid()}-{k}" for k in range(2)]
+    with contextlib.ExitStack() as undo:
+        undo.callback(path.unlink)
+        readers = []
+        undo.enter_context(one_cpu())
+        for group in groups:
+            group.mkdir()
+            undo.callback(group.rmdir)
+        for group in groups:
+            pipe = subprocess.PIPE
+            process = subprocess.Popen([sys.executable, "-c", TURNS, str(path)], stdin=pipe, stdout=pipe, bufsize=0)
+            undo.callback(process.wait)
+            undo.callback(process.kill)
+            (group / "cgroup.procs").write_text(str(process.pid))
+            readers.append(process)
+
+        def read(process: subprocess.Popen[bytes]) -> None:
+            assert process.stdin is not None and process.stdout is not None
+            process.stdin.write(b".")
+            assert process.stdout.read(1) == b"."
+
+        def counted() -> dict[int, int]:
+            found: dict[int, int] = {}
+            for inode, group, counts in observer.look():
+                if inode == path.stat().st_ino:
+                    found[group] = found.get(group, 0) + int(counts[0] + counts[REPEATS])
+            return found
+
+        for process in readers:
+            read(process)
+        observer = _native.TuneObserver(path)
+        for _ in range(turns):
+            for process in readers:
+                read(process)
+        first, second = (group.stat().st_ino for group in groups)
+        assert counted() == {first: turns, second: turns}
+        (groups[0] / "cgroup.procs").write_text(str(readers[1].pid))
+        time.sleep(0.05)
+        for _ in range(10):
+            read(readers[1])
+        assert counted() == {first: 10}, "after it has moved"
 
 
 def sees_one_file_system_of_a_device(bed: Bed, data: Path, log: Path) -> None:

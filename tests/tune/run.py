@@ -311,6 +311,7 @@ CASES = [
     observer.sees_splice,
     observer.counts_reads_that_are_tried_again_once,
     observer.counts_on_where_another_takes_the_place,
+    observer.tells_threads_apart,
     observer.sees_one_file_system_of_a_device,
     observer.takes_memory_where_a_file_is_read,
     calibrate.refuses_what_it_cannot_do,

@@ -40,6 +40,7 @@ static long (*const map_put)(void *map, const void *key, const void *value, u64 
 static long (*const map_drop)(void *map, const void *key) = (void *)3;
 static u64 (*const time_ns)(void) = (void *)5;
 static u32 (*const this_cpu)(void) = (void *)8;
+static u64 (*const ticks)(void) = (void *)118;
 static long (*const probe_read)(void *to, u32 bytes, const void *from) = (void *)113;
 static struct task_struct *(*const current_task)(void) = (void *)158;
 static long (*const seq_put)(void *seq, const void *data, u32 bytes) = (void *)127;

@@ -43,6 +43,14 @@ struct {
 	MAP_TYPE(value, struct hot);
 } hot SEC(".maps");
 
+/* Threads that demanded lately, by their stacks. */
+struct {
+	MAP_NUMBER(type, MAP_PERCPU_ARRAY);
+	MAP_NUMBER(max_entries, THREADS);
+	MAP_TYPE(key, u32);
+	MAP_TYPE(value, struct thread);
+} threads SEC(".maps");
+
 /* A zeroed cell: too large for the stack. */
 struct {
 	MAP_NUMBER(type, MAP_ARRAY);
@@ -108,10 +116,42 @@ const volatile u32 last_is_end = 0;
 /* O_DIRECT of the architecture. */
 const volatile u32 flag_direct = 0;
 
-/* The note of a thread and a file has these upper 32 bits, and the lowest ones say where it is. */
-ALWAYS_INLINE u64 note_of(u64 inode, u32 dev, const struct task_struct *task)
+/*
+ * To ask who runs takes a call, and where returns are guarded against speculation a call takes as long as all the rest. Its
+ * stack tells as well, and the address of what a program is given lies on it: the lower half, which the verifier lets us
+ * have as a number. A stack is soon another thread's when its thread ends, and threads move between control groups, so the
+ * kernel is asked again with each tick.
+ */
+ALWAYS_INLINE struct thread *thread_of(const u64 *ctx)
 {
-	u64 mix = inode * 0x9e3779b97f4a7c15ull + (((u64)dev << 32) | (u32)task->pid) * 0xd6e8feb86659fd93ull;
+	u32 stack = (u32)(unsigned long)ctx, at;
+	struct thread *thread;
+	struct task_struct *task;
+	u64 tick;
+
+	/* Keeps the compiler from shifting before it is a number. */
+	asm volatile("%0 = %0" : "+w"(stack));
+	stack >>= STACK_SHIFT;
+	at = stack & (THREADS - 1);
+	thread = map_find(&threads, &at);
+	if (!thread)
+		return 0;
+	tick = ticks();
+	if (thread->stack != stack || thread->tick != tick) {
+		task = current_task();
+		thread->stack = stack;
+		thread->tick = tick;
+		thread->cgroup = task->cgroups->dfl_cgrp->kn->id;
+		thread->pid = (u32)task->pid;
+		thread->process = (u32)task->tgid;
+	}
+	return thread;
+}
+
+/* The note of a thread and a file has these upper 32 bits, and the lowest ones say where it is. */
+ALWAYS_INLINE u64 note_of(u64 inode, u32 dev, u32 pid)
+{
+	u64 mix = inode * 0x9e3779b97f4a7c15ull + (((u64)dev << 32) | pid) * 0xd6e8feb86659fd93ull;
 
 	return mix ^ mix >> 29;
 }
@@ -163,19 +203,18 @@ ALWAYS_INLINE struct linnet_reads *searched(const struct key *key, struct hot *p
 	return 0;
 }
 
-ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode)
+ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode, const struct thread *thread)
 {
 	struct key key = {.inode = inode->i_ino, .dev = inode->i_sb->s_dev};
-	struct task_struct *task = current_task();
 	struct hot *place;
 	u32 at;
 	u64 note, *noted;
 
 	if (only_dev && key.dev != only_dev)
 		return 0;
-	key.cgroup = task->cgroups->dfl_cgrp->kn->id;
+	key.cgroup = thread->cgroup;
 	if (has_notes) {
-		note = note_of(key.inode, key.dev, task);
+		note = note_of(key.inode, key.dev, thread->pid);
 		noted = note_place(note);
 		if (noted && *noted >> 32 == note >> 32)
 			key.reader = (u32)*noted;
@@ -197,20 +236,22 @@ ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode)
  * A read of `bytes` from `from` on demands their pages. Past its end nothing of a file is demanded: a reader that asks for
  * a megabyte of a small file is no long read.
  */
-ALWAYS_INLINE int read_demands(struct inode *inode, u64 from, u64 bytes)
+ALWAYS_INLINE int read_demands(const u64 *ctx, struct inode *inode, u64 from, u64 bytes)
 {
 	u64 size = (u64)inode->i_size;
 	struct linnet_reads *cell;
+	struct thread *thread;
 
 	if (!bytes || from >= size)
 		return 0;
 	if (bytes > size - from)
 		bytes = size - from;
-	cell = cell_of(inode);
+	thread = thread_of(ctx);
+	cell = thread ? cell_of(inode, thread) : 0;
 	if (!cell)
 		return 0;
 	linnet_reads_read(cell, from >> page_shift, (from + bytes + (1ull << page_shift) - 1) >> page_shift);
-	cell->process = current_task()->tgid;
+	cell->process = thread->process;
 	return 0;
 }
 
@@ -222,7 +263,7 @@ int get_pages(u64 *ctx)
 
 	if (!last_is_end || last == index)
 		last++;
-	return read_demands(mapping->host, index << page_shift, (last - index) << page_shift);
+	return read_demands(ctx, mapping->host, index << page_shift, (last - index) << page_shift);
 }
 
 ALWAYS_INLINE int was_tried(u64 *ctx, u64 from)
@@ -255,7 +296,7 @@ int read_function(u64 *ctx)
 		return 0;
 	if (call->ki_flags & (CALL_NOWAIT | CALL_BACK) && was_tried(ctx, (u64)call->ki_pos))
 		return 0;
-	return read_demands(call->ki_filp->f_mapping->host, (u64)call->ki_pos, into->count);
+	return read_demands(ctx, call->ki_filp->f_mapping->host, (u64)call->ki_pos, into->count);
 }
 
 /* Before 6.5 splice comes by filemap_read. */
@@ -267,18 +308,19 @@ int splice_function(u64 *ctx)
 
 	if (probe_read(&at, sizeof(at), (void *)ctx[1]))
 		return 0;
-	return read_demands(from->f_mapping->host, at, ctx[3]);
+	return read_demands(ctx, from->f_mapping->host, at, ctx[3]);
 }
 
 /* A fault found its page in memory, and [start, end) was mapped. */
-ALWAYS_INLINE int map_demands(struct inode *inode, u64 start, u64 end)
+ALWAYS_INLINE int map_demands(const u64 *ctx, struct inode *inode, u64 start, u64 end)
 {
-	struct linnet_reads *cell = cell_of(inode);
+	struct thread *thread = thread_of(ctx);
+	struct linnet_reads *cell = thread ? cell_of(inode, thread) : 0;
 
 	if (!cell)
 		return 0;
 	linnet_reads_map(cell, start, end);
-	cell->process = current_task()->tgid;
+	cell->process = thread->process;
 	return 0;
 }
 
@@ -287,7 +329,7 @@ int map_pages(u64 *ctx)
 {
 	struct address_space *mapping = (void *)ctx[0];
 
-	return map_demands(mapping->host, ctx[1], ctx[2] + 1);
+	return map_demands(ctx, mapping->host, ctx[1], ctx[2] + 1);
 }
 
 SEC("fexit/filemap_map_pages")
@@ -297,18 +339,19 @@ int map_function(u64 *ctx)
 
 	if (!((u32)ctx[3] & VM_FAULT_NOPAGE))
 		return 0;
-	return map_demands(fault->vma->vm_file->f_mapping->host, ctx[1], ctx[2] + 1);
+	return map_demands(ctx, fault->vma->vm_file->f_mapping->host, ctx[1], ctx[2] + 1);
 }
 
 /* A fault did not find its page. */
-ALWAYS_INLINE int fault_demands(struct inode *inode, u64 index)
+ALWAYS_INLINE int fault_demands(const u64 *ctx, struct inode *inode, u64 index)
 {
-	struct linnet_reads *cell = cell_of(inode);
+	struct thread *thread = thread_of(ctx);
+	struct linnet_reads *cell = thread ? cell_of(inode, thread) : 0;
 
 	if (!cell)
 		return 0;
 	linnet_reads_fault(cell, index);
-	cell->process = current_task()->tgid;
+	cell->process = thread->process;
 	return 0;
 }
 
@@ -317,7 +360,7 @@ int fault(u64 *ctx)
 {
 	struct address_space *mapping = (void *)ctx[0];
 
-	return fault_demands(mapping->host, ctx[1]);
+	return fault_demands(ctx, mapping->host, ctx[1]);
 }
 
 SEC("fentry/filemap_fault")
@@ -325,7 +368,7 @@ int fault_function(u64 *ctx)
 {
 	struct vm_fault *fault = (void *)ctx[0];
 
-	return fault_demands(fault->vma->vm_file->f_mapping->host, fault->pgoff);
+	return fault_demands(ctx, fault->vma->vm_file->f_mapping->host, fault->pgoff);
 }
 
 ALWAYS_INLINE u64 folio_pages(struct folio *folio)
@@ -354,7 +397,8 @@ SEC("tp_btf/mm_filemap_add_to_page_cache")
 int add(u64 *ctx)
 {
 	struct folio *folio = (void *)ctx[0];
-	struct linnet_reads *cell = cell_of(folio->mapping->host);
+	struct thread *thread = thread_of(ctx);
+	struct linnet_reads *cell = thread ? cell_of(folio->mapping->host, thread) : 0;
 
 	if (cell)
 		linnet_reads_add(cell, folio->index, folio->index + folio_pages(folio));
@@ -384,7 +428,7 @@ ALWAYS_INLINE int note_reader(struct inode *inode, struct file_ra_state *state)
 		reader = state->ra_pages;
 	if (reader == OWN && !has_notes)
 		return 0;
-	note = note_of(inode->i_ino, dev, current_task());
+	note = note_of(inode->i_ino, dev, (u32)current_task()->pid);
 	noted = note_place(note);
 	if (!noted)
 		return 0;

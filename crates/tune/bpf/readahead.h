@@ -15,6 +15,8 @@ enum {
 	HOT = 64,	/* files on each CPU that are found without a search */
 	MISSED_MAX = 4096,	/* events of others after which one of these makes room */
 	NOTES = 1024,	/* a power of two */
+	THREADS = 64,	/* of each CPU that are known without a call; a power of two */
+	STACK_SHIFT = 14,	/* a kernel stack has 16 KiB or more */
 	ADVISED_MAX = 65536,	/* files that are mapped with advice */
 };
 
@@ -48,6 +50,16 @@ struct hot {
 	struct key key;
 	struct linnet_reads cell;
 	u32 missed;	/* events of other files with the same place, since its last own */
+	u32 zero;
+};
+
+/* A thread, known by its kernel stack for one tick of the kernel's clock. */
+struct thread {
+	u64 tick;
+	u64 cgroup;
+	u32 stack;
+	u32 pid;
+	u32 process;
 	u32 zero;
 };
 
