@@ -193,17 +193,17 @@ impl Bpf {
         if whole_reads {
             let _ = attach(&mut ebpf, "splice_function", "filemap_splice_read", &btf);
         }
-        Ok(Bpf { only, ..Bpf::with_iterator(ebpf, sight, &btf) })
+        Ok(Bpf { only, ..Bpf::with_iterator(ebpf, sight, &btf)? })
     }
 
     /// Only lists open files, and observes no event.
     pub fn lister() -> Result<Bpf> {
         let btf = Btf::from_sys_fs().map_err(|error| refused(causes(&error)))?;
         let ebpf = load(None, false, &btf)?;
-        Ok(Bpf::with_iterator(ebpf, Sight { descriptors: true, ..Sight::default() }, &btf))
+        Bpf::with_iterator(ebpf, Sight { descriptors: true, ..Sight::default() }, &btf)
     }
 
-    fn with_iterator(mut ebpf: Ebpf, mut sight: Sight, btf: &Btf) -> Bpf {
+    fn with_iterator(mut ebpf: Ebpf, mut sight: Sight, btf: &Btf) -> Result<Bpf> {
         if !Host::default().numbers_processes() {
             sight.descriptors = false;
             let what = "processes have other numbers here than the kernel gives, only devices are set: start the container \
@@ -220,7 +220,7 @@ impl Bpf {
         }
         let walk = loaded.is_ok().then(Walk::default);
         let page_kib = u32::try_from(rustix::param::page_size() / 1024).expect("a small number");
-        Bpf { ebpf, sight, counted: Counted::new(), walk, page_kib, only: None }
+        Ok(Bpf { ebpf, sight, counted: Counted::new()?, walk, page_kib, only: None })
     }
 }
 

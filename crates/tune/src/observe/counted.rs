@@ -4,12 +4,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use aya::maps::{Map, MapData, PerCpuArray};
+use aya::maps::{Map, MapData};
 use aya::{Ebpf, Pod};
 
 use crate::error::Result;
 use crate::observe::batch::{Batch, take};
-use crate::observe::bpf::{causes, refused};
+use crate::observe::bpf::refused;
 use crate::observe::cell::{Cell, Counts};
 
 /// A file, its readers' control group, and with whose value they read: `struct key` of readahead.h.
@@ -101,11 +101,13 @@ pub(super) struct Counted {
     /// What was counted in a cell between the look that found it idle and its end.
     late: Vec<(Key, Counts, u32)>,
     batch: Batch<Place, Cell>,
+    hot_batch: Batch<u32, Hot>,
 }
 
 impl Counted {
-    pub fn new() -> Counted {
-        Counted { known: HashMap::new(), hot: HashMap::new(), late: Vec::new(), batch: Batch::new() }
+    pub fn new() -> Result<Counted> {
+        let (batch, hot_batch) = (Batch::new(), hot_batch()?);
+        Ok(Counted { known: HashMap::new(), hot: HashMap::new(), late: Vec::new(), batch, hot_batch })
     }
 
     /// What was counted since the last look, and forgets what is idle.
@@ -117,14 +119,13 @@ impl Counted {
             of.counts = of.counts.plus(counts);
             of.processes.extend((process != 0).then_some(process));
         };
-        let Counted { known, hot, late, batch } = self;
+        let Counted { known, hot, late, batch, hot_batch } = self;
         late.drain(..).for_each(|(key, counts, process)| note(key, counts, process));
         // What lost its place in `hot` since the last look was counted in part, and is in `files` now. So `hot` is read
         // first: what moves later is still known here.
         let mut moved = HashMap::new();
-        let places = hot_places(ebpf);
-        for at in 0..HOT {
-            let all = places.get(&at, 0).map_err(|error| refused(causes(&error)))?;
+        let unreadable = |error| refused(format!("the counters cannot be read: {error}"));
+        let read = hot_batch.read(hot_places(ebpf), |at, all| {
             for (cpu, place) in all.iter().enumerate().filter(|(_, place)| place.key.dev != 0) {
                 let mut before = hot.insert((at, cpu), (place.key, place.cell.counts));
                 if let Some((key, counts)) = before.take_if(|(key, _)| *key != place.key) {
@@ -135,8 +136,10 @@ impl Counted {
                     note(place.key, counts, place.cell.process);
                 }
             }
-        }
+        });
+        read.map_err(unreadable)?;
         let read = batch.read(files(ebpf), |place, cell| {
+            let cell = &cell[0];
             let known = known.entry(place).or_insert_with(|| {
                 let total = moved.remove(&place).unwrap_or_else(|| counted_hot(hot, &place));
                 Known { total, active: now }
@@ -146,7 +149,7 @@ impl Counted {
                 *known = Known { total: cell.counts, active: now };
             }
         });
-        read.map_err(|error| refused(format!("the counters cannot be read: {error}")))?;
+        read.map_err(unreadable)?;
         self.forget(ebpf, now);
         Ok(found)
     }
@@ -178,10 +181,9 @@ fn counted_hot(hot: &HashMap<(u32, usize), (Key, Counts)>, place: &Place) -> Cou
 /// All cells, wherever they are.
 pub(super) fn cells(ebpf: &Ebpf) -> Result<Vec<Cell>> {
     let mut all = Vec::new();
-    Batch::<Place, Cell>::new().read(files(ebpf), |_, cell| all.push(*cell)).map_err(refused)?;
-    let places = hot_places(ebpf);
-    let hot = (0..HOT).filter_map(|at| places.get(&at, 0).ok()).flat_map(|all| all.to_vec());
-    all.extend(hot.map(|place| place.cell));
+    Batch::<Place, Cell>::new().read(files(ebpf), |_, cell| all.extend(cell)).map_err(refused)?;
+    let hot = |_, places: &[Hot]| all.extend(places.iter().map(|place| place.cell));
+    hot_batch()?.read(hot_places(ebpf), hot).map_err(refused)?;
     Ok(all)
 }
 
@@ -192,8 +194,17 @@ fn files(ebpf: &Ebpf) -> &MapData {
     }
 }
 
-fn hot_places(ebpf: &Ebpf) -> PerCpuArray<&MapData, Hot> {
-    PerCpuArray::try_from(ebpf.map("hot").expect("in the object")).expect("its value")
+fn hot_places(ebpf: &Ebpf) -> &MapData {
+    match ebpf.map("hot").expect("in the object") {
+        Map::PerCpuArray(map) => map,
+        other => unreachable!("hot has a value for each CPU, unlike {other:?}"),
+    }
+}
+
+/// The kernel writes a value for each CPU that the machine may have, so their number must be known.
+fn hot_batch() -> Result<Batch<u32, Hot>> {
+    let cpus = aya::util::nr_cpus().map_err(|(file, error)| refused(format!("{file}: {error}")))?;
+    Ok(Batch::per_cpu(HOT as usize, cpus))
 }
 
 #[cfg(test)]
