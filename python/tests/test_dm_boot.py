@@ -292,6 +292,39 @@ def test_one_command_at_a_time(machine: Machine) -> None:
     assert machine.run("start", "vol")[0] == 0 and not sign.exists()
 
 
+EXAMINED = """          Magic : a92b4efc
+   Raid Devices : {devices}
+{offset}          State : {state}
+   Device Role : {role}
+   Array State : {members} ('A' == active, '.' == missing, 'R' == replacing)
+"""
+
+
+@pytest.mark.parametrize(
+    ("noted", "devices", "state", "role", "members", "offset"),
+    [
+        (True, 3, "active", "spare", ".AA", ""),
+        (True, 3, "active", "Active device 0", "AAA", "Recovery Offset : 4096 sectors\n"),
+        (True, 12, "active", "spare", "AAAAAAAAAAA.", ""),
+        (False, 3, "clean", "spare", ".AA", ""),
+        (False, 3, "active", "spare", "AAA", ""),  # it waits for a member to fail
+        (False, 3, "active", "Active device 1", ".AA", ""),
+        (False, 2, "active", "spare", ".A", ""),
+        (False, 2, "active", "Active device 0", "AA", "Recovery Offset : 4096 sectors\n"),
+    ],
+)
+def test_members_that_md_may_leave_unequal_are_noted(
+    machine: Machine, noted: bool, devices: int, state: str, role: str, members: str, offset: str
+) -> None:
+    machine.drives(1)
+    said = EXAMINED.format(devices=devices, state=state, role=role, members=members, offset=offset)
+    program = machine.root / "bin/mdadm"
+    program.write_text(f"#!/bin/sh\n[ $2 = --export ] || cat <<'END'\n{said}END\n")
+    code, out, _ = machine.run("leg", "/dev/sda", UUID)
+    assert code == 0 and out.startswith("LINNET_LEG=vol-leg")
+    assert (machine.root / "run/linnet/vol.repair").exists() == noted
+
+
 def test_two_starts_at_once(machine: Machine) -> None:
     # Each looks at the sign before the other has written its own, unless a lock keeps them apart.
     machine.drives(2)

@@ -69,6 +69,23 @@ def test_trust_is_not_given(host: Trusting, volume: Path, file: str, text: str) 
     assert legs[0]["trusted"] == file.startswith("dev-")
 
 
+def test_members_that_md_may_have_left_unequal_are_compared_first(host: Trusting, volume: Path) -> None:
+    note, kept = host.must_repair("vol")
+    note.parent.mkdir(parents=True, exist_ok=True)
+    note.touch()
+    for last in ("recover", "check", None):
+        if last is not None:
+            (volume / "last_sync_action").write_text(f"{last}\n")
+        code, out, _ = call("trust", "vol")
+        assert code == 1 and out.count("echo repair >/sys/block/md0/md/sync_action") == 2, out
+        assert not commands(host) and note.exists() and kept.exists()
+    note.unlink()  # the machine has been started again, and the members say nothing any more
+    assert call("trust", "vol")[0] == 1
+    (volume / "last_sync_action").write_text("repair\n")
+    code, out, _ = call("trust", "vol")
+    assert code == 0 and out == "leg 0 (dm-0): trusted\nleg 1 (dm-1): trusted\n" and not kept.exists()
+
+
 def test_trust_is_not_given_beside_a_member_that_is_no_leg(host: Trusting, volume: Path) -> None:
     (volume / "dev-dm-1/block/dev").write_text("259:1\n")
     code, out, _ = call("trust", "vol")

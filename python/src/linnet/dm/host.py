@@ -61,6 +61,11 @@ class Host:
         """What a volume above md is started with, at boot (``/usr/lib/linnet/volume``) and by ``linnet dm start``."""
         return self.root / "etc/linnet/volumes.d" / f"{name}.conf"
 
+    def must_repair(self, name: str) -> list[Path]:
+        """One of them exists where md must compare the members of a volume's array before they are trusted: the note of
+        ``volume leg``, and the copy of it that the next start finds, by ``linnet dm trust``."""
+        return [self.root / place / f"{name}.repair" for place in ("run/linnet", "var/lib/linnet/volumes")]
+
     def initramfs_copies(self) -> bool:
         """Are descriptions copied into the initramfs, by our hook of initramfs-tools?"""
         needed = ("usr/share/initramfs-tools/hooks/linnet", "usr/sbin/update-initramfs")

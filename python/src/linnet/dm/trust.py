@@ -10,6 +10,7 @@ from typing import Any
 from linnet.dm import DmError, md
 from linnet.dm.host import Host
 from linnet.dm.volume import volume
+from linnet.files import write_whole
 
 SPARE = "spare"
 
@@ -37,6 +38,7 @@ def trust(host: Host, name: str, generations: list[int], ask: Callable[[], list[
     members = {member.number: member for member in of.members}
     strangers = [host.name(number) for number in members if number not in dict(one.legs)]
     why = md.unfit(of) or (f"{of.name} has members that are no legs: {', '.join(strangers)}" if strangers else None)
+    why = why or _unrepaired(host, name, of)
     given: list[Verdict | None] = []
     for k, (number, offset) in enumerate(one.legs):
         member = members.get(number)
@@ -52,6 +54,27 @@ def trust(host: Host, name: str, generations: list[int], ask: Callable[[], list[
         given.append(Verdict("untrusted", reason) if reason else None)
     # What the kernel took may be pending, or lost since.
     return [verdict or _found(leg) for verdict, leg in zip(given, ask(), strict=True)]
+
+
+def _unrepaired(host: Host, name: str, of: md.Array) -> str | None:
+    """Why md must compare the members first, in words. The note of it stays, over a restart too, until md has."""
+    noted, kept = host.must_repair(name)
+    if not noted.exists() and not kept.exists():
+        return None
+    if md.text_of(of.directory / "last_sync_action") != "repair":
+        try:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(kept, "", follow=False)
+        except OSError as error:
+            raise DmError(f"{kept}: {error.strerror}") from error
+        return (
+            f"one member of {of.name} was being rebuilt when the array was last stopped uncleanly, and the others may "
+            f"differ in what was being written: echo repair >/sys/block/{of.name}/md/sync_action, and try again when "
+            "that has ended"
+        )
+    for note in (noted, kept):
+        note.unlink(missing_ok=True)
+    return None
 
 
 def _found(leg: dict[str, Any]) -> Verdict:
