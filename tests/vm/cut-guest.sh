@@ -12,7 +12,7 @@ done
 exec 3<>"$talk"
 # The machine is saved here; every cut starts from the saved state.
 echo "ready" >&3
-read -r begin <&3
+read -r begin noted <&3
 echo "<4>WATCHED" >/dev/kmsg
 insmod /cut/virtio_blk.ko
 give_up() { echo "$1: $(tail -n 3 /cut/err | tr '\n' ' ')" >&3; sleep 1000; }
@@ -29,6 +29,10 @@ for k in LEGNAMES; do
 	dm create leg$k --table "0 LEGSECTORS linnet-leg $(drive $k) 0" || give_up "leg $k"
 	legs="$legs /dev/mapper/leg$k"
 done
+# What udev does before md sees the members.
+MAYDIFFER
+[ -z "$noted" ] || { mkdir -p /run/linnet; : >/run/linnet/vol.repair; }
+for k in LEGNAMES; do may_differ vol "$(/cut/run mdadm --examine /dev/mapper/leg$k 2>/dev/null)"; done
 if mdadm --examine /dev/mapper/leg0; then
 	mdadm --assemble --run /dev/md0 $legs || give_up assemble
 else
@@ -48,7 +52,7 @@ done
 line="0 SECTORS linnet md /dev/md0 LEGCOUNT"
 for k in LEGNAMES; do line="$line /dev/mapper/leg$k $(cat $md/dev-dm-$k/offset)"; done
 dm create vol --table "$line 2 policy shortest-queue" || give_up volume
-echo "assembled" >&3
+echo "assembled $(ls /run/linnet 2>/dev/null)" >&3
 rebuilt() { [ "$(cat $md/sync_action)" = idle ] && [ "$(cat $md/resync_start)" = none ] && [ "$(cat $md/degraded)" = 0 ]; }
 sum() { /cut/cutwriter VOLUME sum; }
 # value KEY K: of leg K. As `linnet dm trust`: the generation first, then what md says.
@@ -66,19 +70,28 @@ all_trusted() {
 		trust $k || return 1
 	done
 }
+# Where members may differ in what was being written, md itself reads the one or the other.
+same() { [ -e /run/linnet/vol.repair ] || [ "$first" = "$(sum)" ] || echo "flip" >&3; }
 first=$(sum) passes=1
 while ! rebuilt; do
 	passes=$((passes + 1))
-	[ "$first" = "$(sum)" ] || echo "flip" >&3
+	same
 	[ $passes -lt 100 ] ||
 		give_up "md never ends its work: $(cat $md/array_state $md/sync_action $md/resync_start $md/degraded $md/dev-*/state | tr '\n' ' ')"
 done
-[ "$first" = "$(sum)" ] || echo "flip" >&3
+same
+repaired=
+if [ -e /run/linnet/vol.repair ]; then # as `linnet dm trust` asks for
+	echo repair >$md/sync_action || give_up repair
+	until rebuilt; do sleep 0.01; done
+	[ "$(cat $md/last_sync_action)" = repair ] || give_up "md did $(cat $md/last_sync_action)"
+	repaired=" repaired"
+fi
 # Nothing is flushed here that the product does not flush. The write that trust waits for has the bytes that are there.
 all_trusted || give_up trust
 /cut/cutwriter VOLUME touch || give_up touch
 for k in LEGNAMES; do [ "$(value trust $k)" = trusted ] || give_up "leg $k is not trusted"; done
-echo "synced $passes $(sum) $(dm status vol | sed 's/.* steered \([0-9]*\) .*/\1/')$revived" >&3
+echo "synced $passes $(sum) $(dm status vol | sed 's/.* steered \([0-9]*\) .*/\1/')$revived$repaired" >&3
 # leaves K DELAY BACK: md fails leg K during the load; with BACK above 0 it returns, is rebuilt and trusted.
 leaves() {
 	sleep $2

@@ -33,6 +33,7 @@ class Drives(ABC):
     """Files that are the drives of a machine. They begin empty."""
 
     told = ""  # result of the last check
+    noted = False  # members may differ until md has compared them, as `linnet dm trust` keeps it over a restart
     spoilt = 0  # how often a canary has damaged the drives
 
     def __init__(self, work: Path, canary: bool = False):

@@ -34,6 +34,7 @@ WAIT_SECONDS = 240  # for one step of a machine on a busy host
 LOG_BAD = re.compile(re.findall(r"^LOG_BAD='(.*)'$", (VM / "lib.sh").read_text(), re.MULTILINE)[0].encode())
 
 GUEST = (VM / "cut-guest.sh").read_text()
+BOOT = VM.parent.parent / "kernel/package/boot/volume"
 
 
 class Failure(Exception):
@@ -79,6 +80,10 @@ def initrd(kernel: Path, module: Path, work: Path, writer: str) -> Path:
     )
     (cut / "run").chmod(0o755)
     guest = GUEST.replace("/cut/cutwriter", "/cut/run cutwriter")
+    rule = re.search(r"^may_differ\(\) .*?^\}$", BOOT.read_text(), re.MULTILINE | re.DOTALL)
+    if rule is None:
+        raise Failure(f"{BOOT} has no may_differ")
+    guest = guest.replace("MAYDIFFER", rule[0])
     for word, value in {
         "LEGNAMES": " ".join(str(k) for k in range(LEGS)),
         "LEGCOUNT": str(LEGS),
@@ -282,10 +287,11 @@ class Machine:
         self.watched |= word == "assembled"
         return line[len(word) :].strip()
 
-    def cut(self) -> None:
-        """Cut the power."""
+    def cut(self, apart_s: float = 0.0) -> None:
+        """Cut the power: of each drive that has a process of its own, then of the machine, so much apart."""
         for child in self.children:
             child.send_signal(signal.SIGKILL)
+            time.sleep(apart_s)
         for child in self.children:
             child.wait()
 
