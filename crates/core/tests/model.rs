@@ -270,10 +270,10 @@ fn every_field_of_predictions_is_checked() {
     }
 }
 
-/// A file with a fault of each kind, repaired one after the other: the reported fault is always the first of the
-/// specification's table.
+/// A file with a fault of each kind, repaired one after the other: the reported fault is always the first in the order
+/// that the specification gives. Layers are checked one by one, so a field of layer 0 comes before a shape of layer 1.
 #[test]
-fn faults_are_told_in_the_order_of_the_table() {
+fn faults_are_told_in_the_order_of_the_specification() {
     let good = with_parts(7, 3, 1_000, 5).to_bytes().unwrap();
     let (end, latencies) = (good.len() - 4, good.len() - 4 - 2628);
     let (trees, big) = (latencies - 1416, 1_000_001u32.to_le_bytes());
@@ -292,9 +292,19 @@ fn faults_are_told_in_the_order_of_the_table() {
         (72, &big, ModelFault::Field, 72),
         (96, &[30], ModelFault::Shape, 96),
         (108, &[1], ModelFault::Field, 108),
+        (112, &[0, 0], ModelFault::Field, 112),
+        (100, &[0, 16], ModelFault::Shape, 16), // its numbers end beyond the file
+        (120, &[4], ModelFault::Shape, 120),
+        (124, &[3], ModelFault::Shape, 124),
+        (132, &[1], ModelFault::Field, 132),
+        (128, &[4], ModelFault::Shape, 16), // the parts do not add up
         (trees, &[1], ModelFault::Schema, trees),
+        (trees + 4, &[0xff, 0xff, 0xff, 0x7f], ModelFault::Field, trees + 4),
         (trees + 8, &[16], ModelFault::Field, trees + 8),
+        (trees + 200, &[64], ModelFault::Field, trees + 200),
+        (latencies, &[0xff, 0xff, 0xff, 0x7f], ModelFault::Field, latencies + 4),
         (latencies + 60, &[16], ModelFault::Field, latencies + 60),
+        (latencies + 61, &[64], ModelFault::Field, latencies + 61),
     ];
     let mut file = good.clone();
     for (at, bytes, ..) in &faults {
