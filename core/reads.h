@@ -185,7 +185,7 @@ LINNET_READS_INLINE void linnet_reads_demand(struct linnet_reads *reads, uint64_
 		fresh = end - first;
 	} else if (to && start < from && end + near >= from) {
 		reads->counts.reverse++;
-		fresh = (end < from || how != LINNET_READ ? from : end) - start;
+		fresh = (how == LINNET_READ && end < from ? end : from) - start;
 	} else if (to && linnet_reads_resumes(reads, start, end, near)) {
 		reads->counts.forward++;
 		fresh = end - start;

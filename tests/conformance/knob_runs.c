@@ -256,6 +256,21 @@ static void reads_of_all_kinds(void)
 	end("reads");
 }
 
+/* Pages of demands that go backwards: each page once, and the gap between two only where faults leave it. */
+static void reads_backwards(void)
+{
+	static struct linnet_reads reads;
+
+	memset(&reads, 0, sizeof(reads));
+	linnet_reads_read(&reads, 100, 104);
+	linnet_reads_read(&reads, 90, 94);
+	must(reads.counts.reverse == 1 && reads.counts.pages == 8, "a read before a gap demands its own pages");
+	linnet_reads_read(&reads, 88, 92);
+	must(reads.counts.reverse == 2 && reads.counts.pages == 10, "pages of the read before do not count again");
+	linnet_reads_fault(&reads, 80);
+	must(reads.counts.reverse == 3 && reads.counts.pages == 18, "pages between two faults are demanded");
+}
+
 /* A count of any size, now and then at an end of its range. */
 static uint64_t count(void)
 {
@@ -421,6 +436,7 @@ unsigned knob_runs(void)
 	rings();
 	induction();
 	reads_of_all_kinds();
+	reads_backwards();
 	windows();
 	changes();
 	readahead();
