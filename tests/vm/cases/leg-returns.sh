@@ -64,9 +64,15 @@ else
 		sleep 0.5
 	done
 fi
+# A read that is out when its controller is reset may end with an error, as it is sent fail-fast while another replica is left,
+# which then answers it. Three in a row take the replica out of service, and it comes back by itself.
+comes_to "state" A status s state 1
+read_before=$(status s reads 1)
+is_read() { if [ "$(status s reads 1)" -gt "$read_before" ]; then echo yes; fi; }
+comes_to "reads after the resets" yes is_read
 stop_fio $reader /run/fio.txt
-expect "errors" "$(status s errors 1)" 0
-expect "state" "$(status s state 1)" A
+errors=$(status s errors 1)
+[ "$errors" -le 24 ] || fail "$errors errors at the replica, of 3 times 8 reads in flight"
 expect "data" "$(sum_of /dev/mapper/s 16)" "$want"
 dmsetup remove s
 
