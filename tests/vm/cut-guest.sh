@@ -40,6 +40,8 @@ else
 		--size=SIZEK --raid-devices=LEGCOUNT $legs || give_up create
 fi
 mdadm --readwrite /dev/md0
+# The passes that are read meanwhile would hold md back to 1 MB/s.
+echo 100000 >$md/sync_speed_min
 # A leg that md had failed before the cut is not fresh: it is not assembled, or md keeps it as faulty.
 readd() { mdadm --re-add /dev/md0 /dev/mapper/leg$1 || mdadm --add /dev/md0 /dev/mapper/leg$1; }
 revived=
