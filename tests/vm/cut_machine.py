@@ -288,8 +288,8 @@ class Machine:
         return line[len(word) :].strip()
 
     def cut(self, apart_s: float = 0.0) -> None:
-        """Cut the power: of each drive that has a process of its own, then of the machine, so much apart."""
-        for child in self.children:
+        """Cut the power: of the machine, then of each drive that has a process of its own, so much apart."""
+        for child in reversed(self.children):
             child.send_signal(signal.SIGKILL)
             time.sleep(apart_s)
         for child in self.children:
