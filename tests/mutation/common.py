@@ -121,7 +121,7 @@ def alone() -> Iterator[None]:
 def copy_sources(tree: Path) -> None:
     """Bring a copy of what the Rust tests of a crate need up to date; files that are the same keep their times."""
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    listed += ["Cargo.*", "core", "crates", "spec"]
+    listed += ["Cargo.*", "core", "crates", "spec", "tests/conformance"]
     names = subprocess.run(listed, check=True, capture_output=True, text=True, cwd=ROOT).stdout.split("\0")
     kept = {tree / name for name in names if (ROOT / name).is_file()}
     for old in tree.rglob("*"):
