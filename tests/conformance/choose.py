@@ -296,6 +296,11 @@ def print_hedges():
         words = [delay, per_million, burst, earned, "=", sent, again, after]
         words += [c[key] for c in candidates for key in ("eligible", "inflight", "ewma")]
         print("hedge", *(word if word == "=" else signed(word) for word in words))
+    # A lengthening that is rounded up for a remainder of 1, the least there is; no percentage has one.
+    delay, per_million = pow(666_667, -1, 333_333_000), 333_333
+    after = longer(longer(delay, per_million), per_million)
+    words = [delay, per_million, 1, 0, "=", 0, 0, after, 0, 0, 0]
+    print("hedge", *(word if word == "=" else signed(word) for word in words))
     for delay in (1, 999, 1000, 1001, 80_000, 1_000_001, 2**40 - 1, 2**40, 2**40 + 1, LIMIT):
         for latency in sorted({0, delay - 1, delay, min(delay + 1, LIMIT), LIMIT}):
             print("answered", signed(delay), signed(latency), "=", signed(shorter(min(delay, DELAY_MAX), latency)))
