@@ -273,3 +273,19 @@ impl fmt::Debug for Replica {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linnet_types::Op;
+
+    #[test]
+    fn a_place_is_used_again_when_its_read_has_ended() {
+        let (settings, mut replica) = (Settings::default(), Replica::new(0, true));
+        for now in 0..2 * PLACES as Nanos {
+            let flight = replica.arrive(&settings, now, &Request::new(Op::Read, 0, 4096), false);
+            replica.complete(&flight, now);
+        }
+        assert_eq!(replica.ios.len(), PLACES);
+    }
+}

@@ -113,6 +113,18 @@ fn a_network_of_another_shape_is_refused_and_changes_nothing() {
 }
 
 #[test]
+fn pages_in_flight_are_kept_when_the_network_changes() {
+    let mut replica = Replica::new(0, false);
+    let flight = replica.arrive(&Settings::default(), 0, &read(0), false);
+    for network in [Some(&network()), Some(&network()), None] {
+        replica.set_network(network).expect("31 to 2");
+        assert_eq!(replica.pending_pages(), 1);
+    }
+    replica.complete(&flight, 1);
+    assert_eq!(replica.pending_pages(), 0);
+}
+
+#[test]
 fn a_failing_replica_is_left_out_longer_each_time_and_comes_back() {
     let settings = Settings { errors_max: 2, out_ns: 100, out_ns_max: 250, ..Settings::default() };
     let mut replica = Replica::new(0, false);
@@ -171,6 +183,27 @@ fn a_probe_of_an_earlier_absence_says_nothing_of_the_next() {
         }
         assert!(replica.is_out(229) && !replica.is_out(230), "since the error at 130");
     }
+}
+
+#[test]
+fn a_read_of_before_the_absence_that_is_withdrawn_does_not_end_it() {
+    let settings = Settings { errors_max: 1, out_ns: 100, out_ns_max: 1_000, ..Settings::default() };
+    let mut replica = Replica::new(0, false);
+    let flights = [0, 1].map(|now| replica.arrive(&settings, now, &read(0), false));
+    replica.fail(&settings, &flights[1], 10);
+    replica.withdraw(&flights[0], 20);
+    assert!(replica.is_out(109) && !replica.is_out(110));
+}
+
+#[test]
+fn a_probe_that_is_withdrawn_ends_an_absence_of_no_time_at_time_zero() {
+    let settings = Settings { errors_max: 1, out_ns: 0, out_ns_max: 0, ..Settings::default() };
+    let mut replica = Replica::new(0, false);
+    let flight = replica.arrive(&settings, 0, &read(0), false);
+    replica.fail(&settings, &flight, 0);
+    let probe = replica.arrive(&settings, 0, &read(0), false);
+    replica.withdraw(&probe, 0);
+    assert!(probe.is_probe() && !replica.is_out(0));
 }
 
 #[test]
