@@ -62,19 +62,6 @@ def test_create_says_what_drives_of_other_sizes_lose(host: MdHost) -> None:
     assert code == 1 and "give --md too" in said
 
 
-def test_the_number_of_an_array_is_not_one_that_is_configured(host: MdHost) -> None:
-    host.array("md1", (9, 1), ["/dev/nvme0n1", "/dev/nvme1n1"])
-    for file, text in {
-        "mdadm/mdadm.conf": "# ARRAY /dev/md5 uuid=1\nDEVICE partitions\nARRAY /dev/md0 metadata=1.2\n  /dev/md6\n",
-        "mdadm.conf": "array /dev/md/2 uuid=1\nARRAY <ignore> uuid=2\nARRAY /dev/md/data7 uuid=3\n",
-        "mdadm/mdadm.conf.d/own.conf": "ARRAY md3\n",
-        "mdadm.conf.d/own.conf": "ARR 4 uuid=4",
-    }.items():
-        (host.root / "etc" / file).parent.mkdir(parents=True, exist_ok=True)
-        (host.root / "etc" / file).write_text(text)
-    assert "mdadm --create /dev/md5 " in call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", "--dry-run")[1]
-
-
 def test_create_refuses_to_overwrite_data(host: MdHost) -> None:
     host.drive("/dev/nvme2n1", SIZE, b"precious")
     code, _, said = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme2n1")

@@ -16,14 +16,13 @@ from linnet.dm import DmError, guard, md
 from linnet.dm.guard import SECTOR, Device
 from linnet.dm.host import Host
 from linnet.dm.md import number_of, text_of
+from linnet.dm.mdadm_conf import barred, free_array
 from linnet.dm.plan import Describe, Forget, Plan, Run, Wish, described_as, install_model, least_length, tolerated
 from linnet.dm.status import per_device
 from linnet.dm.table import REPLICAS_MAX, VOLUME_NAME, check_device_name, check_hedge, check_policy
 
 MIB_SECTORS = 2048
 UUID = re.compile(r"^uuid=(.*)$", re.MULTILINE)
-ARRAY_LINE = re.compile(r"(?im)^arr\w*[ \t]+(?:/dev/)?(?:md/?)?(\d+)(?=\s|$)")
-"""In mdadm.conf, whose keywords may be cut short; a line that begins with a blank continues another."""
 STARTER = "/usr/lib/linnet/volume"
 
 
@@ -104,23 +103,6 @@ def _arguments(host: Host, plan: Plan, wish: Wish) -> list[str]:
     return words
 
 
-def _configured(host: Host) -> set[int]:
-    """Numbers of the arrays that mdadm.conf names, whether they are there or not."""
-    found = set()
-    for where in ("etc/mdadm", "etc"):
-        for path in (host.root / where / "mdadm.conf", *(host.root / where / "mdadm.conf.d").glob("*.conf")):
-            found |= {int(number) for number in ARRAY_LINE.findall(text_of(path))}
-    return found
-
-
-def free_array(host: Host) -> str:
-    """The first number that no array has, now or by the configuration of mdadm."""
-    k, configured = 0, _configured(host)
-    while k in configured or (host.root / f"sys/block/md{k}").exists():
-        k += 1
-    return f"md{k}"
-
-
 def _taken(host: Host, name: str) -> list[str]:
     """Why a new volume cannot have this name."""
     found = described_as(host, name)
@@ -133,6 +115,11 @@ def _taken(host: Host, name: str) -> list[str]:
             left = f"; `dmsetup remove {there}` if it is left of a command that failed" if there != name else ""
             found.append(f"there is a device-mapper device {there}; give another name{left}")
     return found
+
+
+def _barred(host: Host, name: str, count: int) -> list[str]:
+    """Why nothing would assemble the array on its legs at boot."""
+    return barred(host, [_leg_name(name, k) for k in range(count)], f"DEVICE /dev/mapper/{name}-leg*")
 
 
 def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
@@ -150,7 +137,7 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     there = _looked_up(host, dict.fromkeys((*wish.devices, *wish.overwrite)), plan)
     drives = [there[path] for path in wish.devices if path in there]
     named = {there[path].number for path in wish.overwrite if path in there}
-    plan.refusals += guard.same_twice(host, drives)
+    plan.refusals += [*_barred(host, name, len(wish.devices)), *guard.same_twice(host, drives)]
     plan.warnings += guard.shared_disks(host, drives)
     for drive in drives:
         with tolerated(plan, dry_run):
@@ -230,6 +217,7 @@ def adopt(
     device = guard.device(host, path)
     of = md.array(host, device.number)
     plan = Plan(refusals=[*_taken(host, name), *guard.in_use(host, device), *_adopted(host, of)])
+    plan.refusals += _barred(host, name, len(of.members))
     version = text_of(of.directory / "metadata_version")
     if version and not version.startswith("1."):
         plan.refusals.append(
