@@ -11,7 +11,7 @@ DMSETUP = """
 case $1 in
 create) [ ! -e dm/$2 ] && case $* in *unheard-of*) false ;; esac && : >dm/$2 ;;
 info) [ -e dm/$2 ] ;;
-remove) rm dm/$2 ;;
+remove) rm dm/$3 ;;
 status) cat status-$4 ;;
 message) [ ! -e old-module ] ;;
 load) [ ! -e no-memory ] ;;

@@ -330,7 +330,7 @@ def test_messages(host: FakeHost, model: Path) -> None:
         "dmsetup message vol 0 hedge 0",
         "dmsetup message vol 0 hedge 3",
         "dmsetup table vol",
-        "dmsetup remove vol",
+        "dmsetup remove --retry vol",
     ]
     assert (host.firmware / "m.linnet").exists()
     assert oct((host.firmware / "m.linnet").stat().st_mode & 0o444) == oct(0o444)

@@ -152,7 +152,11 @@ def test_a_start_that_fails_leaves_what_it_found(machine: Machine) -> None:
     machine.drives(2)
     machine.describe("policy unheard-of")
     assert machine.run("start", "vol")[0] == 1
-    assert machine.log[-3:] == ["mdadm --stop /dev/md0", "dmsetup remove vol-leg0", "dmsetup remove vol-leg1"]
+    assert machine.log[-3:] == [
+        "mdadm --stop /dev/md0",
+        "dmsetup remove --retry vol-leg0",
+        "dmsetup remove --retry vol-leg1",
+    ]
     assert not list((machine.root / "run/linnet").iterdir())
 
 
@@ -178,7 +182,7 @@ def test_an_array_on_its_drives_goes_back_to_them(machine: Machine) -> None:
         "dmsetup create vol-leg0 --table 0 131072 linnet-leg 8:0 0",
         "mdadm --assemble --run /dev/md0 /dev/mapper/vol-leg0",
         "mdadm --stop /dev/md0",
-        "dmsetup remove vol-leg0",
+        "dmsetup remove --retry vol-leg0",
         "mdadm --assemble /dev/md0 /dev/sda",
     ]
     assert machine.devices == [] and (machine.root / "sys/block/md0").exists()

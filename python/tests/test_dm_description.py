@@ -200,7 +200,7 @@ def test_dry_run_and_json(host: Machine, model: str) -> None:
     host.ran.clear()
     host.answers["vol"] = host.answers["--target linnet vol"]
     told = json.loads(call("remove", "vol", "--json")[1])
-    assert told["steps"] == ["dmsetup remove vol"] and host.changes == [["dmsetup", "remove", "vol"]]
+    assert told["steps"] == ["dmsetup remove --retry vol"] and host.changes == [["dmsetup", "remove", "--retry", "vol"]]
 
 
 @pytest.mark.parametrize(

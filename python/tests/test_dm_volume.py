@@ -287,10 +287,10 @@ def test_release_leaves_the_array_on_its_drives(host: MdHost, volume: Path) -> N
     code, _, _ = call("release", "vol")
     assert code == 0 and not host.description("vol").exists()
     assert commands(host) == [
-        "dmsetup remove vol",
+        "dmsetup remove --retry vol",
         "mdadm --stop /dev/md0",
-        "dmsetup remove vol-leg0",
-        "dmsetup remove vol-leg1",
+        "dmsetup remove --retry vol-leg0",
+        "dmsetup remove --retry vol-leg1",
         "mdadm --assemble /dev/md0 /dev/nvme0n1 /dev/nvme1n1",
     ]
     host.ran.clear()
@@ -332,9 +332,9 @@ def test_release_leaves_what_has_the_number_of_a_leg_now(host: MdHost, volume: P
     assert code == 0 and "leg 1 of vol has gone" in said, said
     assert now is None or f"{now} has its number now, and stays" in said
     assert commands(host) == [
-        "dmsetup remove vol",
+        "dmsetup remove --retry vol",
         "mdadm --stop /dev/md0",
-        "dmsetup remove vol-leg0",
+        "dmsetup remove --retry vol-leg0",
         "mdadm --assemble /dev/md0 /dev/nvme0n1",
     ]
 

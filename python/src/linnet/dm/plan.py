@@ -212,7 +212,7 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
 
 def remove(host: Host, name: str, dry_run: bool) -> Plan:
     """The plan that removes a device of ours, and no other device of device-mapper."""
-    plan = Plan([Run(["dmsetup", "remove", check_device_name(name)])])
+    plan = Plan([Run(["dmsetup", "remove", "--retry", check_device_name(name)])])
     try:
         lines = [line.split() for line in host.run(["dmsetup", "table", name]).splitlines()]
     except DmError as error:

@@ -338,8 +338,8 @@ def release(host: Host, name: str) -> Plan:
         plan.refusals.append(f"{of.name} has members that are no legs of {name}: {', '.join(strangers)}")
     if not drives:
         plan.refusals.append(f"no drive of {of.name} is here")
-    plan.steps = [Run(["dmsetup", "remove", name]), Run(["mdadm", "--stop", of.path])]
-    plan.steps += [Run(["dmsetup", "remove", leg]) for leg in legs]
+    plan.steps = [Run(["dmsetup", "remove", "--retry", name]), Run(["mdadm", "--stop", of.path])]
+    plan.steps += [Run(["dmsetup", "remove", "--retry", leg]) for leg in legs]
     plan.steps.append(Run(["mdadm", "--assemble", of.path, *drives]))
     plan.steps.append(Forget(host.description(name)))
     plan.holds = name
