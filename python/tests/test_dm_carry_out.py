@@ -128,6 +128,21 @@ def test_ctrl_c_ends_a_plan_between_two_steps(host: MdHost, monkeypatch: pytest.
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_a_signal_that_is_ignored_ends_no_plan(host: MdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    def hung_up(words: list[str]) -> str:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return MdHost.run(host, words)
+
+    monkeypatch.setattr(host, "run", hung_up)
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        assert call("adopt", "/dev/md5", "--name", "vol")[0] == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize("json", [[], ["--json"]])
 def test_a_reader_that_leaves_ends_no_plan(tmp_path: Path, fails: bool, json: list[str]) -> None:

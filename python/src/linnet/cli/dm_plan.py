@@ -71,7 +71,8 @@ def between_steps() -> Iterator[Callable[[], None]]:
         if came:
             raise KeyboardInterrupt if came[0] == signal.SIGINT else SystemExit(128 + came[0])
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    # What is ignored stays so, as SIGHUP below nohup.
+    numbers = [one for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
     try:
         yield end
