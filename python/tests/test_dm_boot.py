@@ -33,12 +33,54 @@ def test_start_puts_a_volume_together(machine: Machine) -> None:
     assert machine.run("start", "vol")[:2] == (0, "vol is started\n") and machine.log == []
 
 
-def test_an_array_with_partitions_stays_without_the_volume(machine: Machine) -> None:
+def on_legs(machine: Machine) -> Path:
+    """An array of two legs; its directory in sysfs."""
     legs = [f"/dev/mapper/vol-leg{k}" for k in range(2)]
     subprocess.run([machine.root / "bin/mdadm", "--assemble", "/dev/md0", *legs], check=True)
     for k in range(2):
         (machine.root / f"dm/vol-leg{k}").touch()
-    part = machine.root / "sys/block/md0/md0p1"
+    return machine.root / "sys/block/md0"
+
+
+def test_udev_leaves_a_volume_that_is_held(machine: Machine) -> None:
+    machine.drives(1)
+    own = machine.root / "sys/class/block/dm-0"
+    (own / "dm").mkdir(parents=True)
+    (own / "dm/name").write_text("vol-leg0\n")
+    array = on_legs(machine)
+    sign = machine.root / "run/linnet/vol.hold"
+    sign.write_text(f"{os.getpid()}\n")
+    for device in ("/dev/sda", "/dev/dm-0"):
+        assert machine.run("leg", device, UUID)[:2] == (0, "LINNET_HELD=1\n") and machine.log == [], device
+    assert machine.run("top", "/dev/md0", UUID)[:2] == (0, "") and machine.log == []
+    sign.unlink()
+    (machine.root / "dm/vol-leg0").unlink()
+    assert machine.run("leg", "/dev/sda", UUID)[1] == "LINNET_LEG=vol-leg0\n"
+    assert machine.run("leg", "/dev/dm-0", UUID)[:2] == (0, "") and machine.log == [], "md takes the leg"
+    assert machine.run("top", "/dev/md0", UUID)[1].startswith("LINNET_VOLUME=vol\n") and array.exists()
+
+
+def test_an_array_that_is_used_or_no_raid1_stays_without_the_volume(machine: Machine) -> None:
+    array = on_legs(machine)
+    (array / "holders/dm-9").mkdir()
+    code, out, said = machine.run("top", "/dev/md0", UUID)
+    assert (code, out, machine.log) == (0, "", []) and "md0 is used by dm-9" in said
+    (array / "holders/dm-9").rmdir()
+    (array / "md/level").write_text("raid10\n")
+    code, out, said = machine.run("top", "/dev/md0", UUID)
+    assert (code, out, machine.log) == (0, "", []) and "md0 is no raid1" in said
+
+
+def test_a_description_without_the_uuid_starts_nothing(machine: Machine) -> None:
+    machine.drives(2)
+    for text in ("uuid=\n", ""):
+        (machine.root / "etc/linnet/volumes.d/vol.conf").write_text(f"{text}arguments=policy baseline\n")
+        code, _, said = machine.run("start", "vol")
+        assert code == 1 and "vol.conf has no uuid=" in said and machine.log == []
+
+
+def test_an_array_with_partitions_stays_without_the_volume(machine: Machine) -> None:
+    part = on_legs(machine) / "md0p1"
     code, out, said = machine.run("top", "/dev/md0", UUID, ID_PART_TABLE_TYPE="gpt")
     assert (code, out, machine.log) == (0, "", []) and "md0 has partitions" in said
     part.mkdir()
@@ -95,8 +137,7 @@ def test_a_worker_of_udev_waits_for_no_other(machine: Machine) -> None:
     for k in range(2):
         assert machine.run("leg", f"/dev/sd{'ab'[k]}", UUID)[:2] == (0, f"LINNET_LEG=vol-leg{k}\n")
         assert machine.log == [f"dmsetup create vol-leg{k} --noudevsync --table 0 131072 linnet-leg 8:{k} 0"]
-    legs = [f"/dev/mapper/vol-leg{k}" for k in range(2)]
-    subprocess.run([machine.root / "bin/mdadm", "--assemble", "/dev/md0", *legs], check=True)
+    on_legs(machine)
     assert machine.run("top", "/dev/md0", UUID)[:2] == (0, "LINNET_VOLUME=vol\nLINNET_LINKS=\n")
     assert machine.log[0].startswith("dmsetup create vol --noudevsync --table 0 129024 linnet md 9:0 2 ")
 
