@@ -40,6 +40,7 @@ class FakeHost(Host):
         (where / "dev").write_text(f"{number[0]}:{number[1]}\n")
         if disk:
             (where / "partition").write_text("1\n")
+            (where / "start").write_text("2048\n")
         (self.root / f"sys/dev/block/{number[0]}:{number[1]}").symlink_to(where)
         file = self.root / path[1:]
         file.parent.mkdir(parents=True, exist_ok=True)

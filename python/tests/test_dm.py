@@ -461,8 +461,22 @@ def test_a_loop_device_and_a_second_path_are_seen(host: FakeHost, tmp_path: Path
     host.stand_on(host.b, image)
     host.stand_on(twin, other)
     assert "two paths to one drive, inode" in refused(host, "create", "vol", host.b, twin)
+    host.stand_on(twin, other, SIZE - 512)
+    assert "two paths to one drive, inode" in refused(host, "create", "vol", host.b, twin)
     host.stand_on(twin, other, SIZE)
     assert dm("create", "vol", host.b, twin, "--policy", "linnos").exit_code == 0
+
+
+def test_a_disk_and_a_partition_of_its_second_path_are_one_drive(host: FakeHost) -> None:
+    parts = []
+    for k in (4, 5):
+        host.wwid(host.drive(f"/dev/nvme{k}n1"), "eui.1")
+        parts += [host.drive(f"/dev/nvme{k}n1p{i}", SIZE // 4, disk=f"nvme{k}n1") for i in (1, 2)]
+        (host.sysfs(host.numbers[parts[-1]]) / "start").write_text(f"{2048 + SIZE // 2048}\n")
+    disk, (one, two, same, _) = "/dev/nvme4n1", parts
+    for words in ((disk, same), (same, disk), (one, same)):
+        assert "two paths to one drive, eui.1" in refused(host, "create", "vol", *words), words
+    assert dm("create", "vol", two, same, "--policy", "linnos").exit_code == 0
 
 
 def test_a_comparison_says_what_it_looked_at(host: FakeHost) -> None:

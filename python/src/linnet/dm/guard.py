@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from linnet.dm import DmError
-from linnet.dm.host import Host
+from linnet.dm.host import SECTOR, Host
 from linnet.dm.table import check_device_path
 
 MIB = 1 << 20
-SECTOR = 512
 SAMPLE = 4096
 SAMPLES = 1024
 """Places at which replicas are compared, besides both ends."""
@@ -162,7 +161,7 @@ def difference(host: Host, devices: list[Device], size_bytes: int, begins: list[
 
 
 def same_twice(host: Host, devices: list[Device]) -> list[str]:
-    """Devices that are one and the same, or a disk with its own partition."""
+    """Devices that have bytes in common: one and the same, by one path or two, or a disk with its own partition."""
     reasons = []
     for i, one in enumerate(devices):
         for other in devices[:i]:
@@ -172,9 +171,17 @@ def same_twice(host: Host, devices: list[Device]) -> list[str]:
                 reasons.append(f"{one.path} is a partition of {other.path}")
             elif host.sysfs(one.number) in host.sysfs(other.number).parents:
                 reasons.append(f"{other.path} is a partition of {one.path}")
-            elif (known := host.identity(one.number)) and known == host.identity(other.number):
+            elif known := _shared_drive(host, one, other):
                 reasons.append(f"{one.path} and {other.path} are two paths to one drive, {known}")
     return reasons
+
+
+def _shared_drive(host: Host, one: Device, other: Device) -> str | None:
+    """The drive of which two devices have the same bytes, such as a disk, and a partition of its other path."""
+    first, second = host.extent(one.number), host.extent(other.number)
+    if first is None or second is None or first[0] != second[0]:
+        return None
+    return first[0] if first[1] < second[2] and second[1] < first[2] else None
 
 
 def shared_disks(host: Host, devices: list[Device]) -> list[str]:

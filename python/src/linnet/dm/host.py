@@ -17,6 +17,7 @@ from pathlib import Path
 from linnet.dm import DmError
 from linnet.files import write_whole
 
+SECTOR = 512
 INSTALL_HINT = {
     "dmsetup": "apt-get install dmsetup",
     "modprobe": "apt-get install kmod",
@@ -182,26 +183,50 @@ class Host:
 
     def identity(self, number: tuple[int, int]) -> str | None:
         """What a drive says it is, whatever the path to it, with the partition; nothing where it says nothing."""
+        own, disk = self._disk(number)
+        if (drive := self._drive(disk)) is None:
+            return None
+        known, begin = drive
+        known += f" from byte {begin}" if (disk / "loop").exists() else ""
+        return known if own == disk else f"{known}, partition {(own / 'partition').read_text().strip()}"
+
+    def extent(self, number: tuple[int, int]) -> tuple[str, int, int] | None:
+        """What the drive of a device says it is, and where on it the device begins and ends, in bytes.
+
+        Nothing where the drive says nothing.
+        """
+        own, disk = self._disk(number)
+        if (drive := self._drive(disk)) is None:
+            return None
+        known, begin = drive
+        begin += int((own / "start").read_text()) * SECTOR if own != disk else 0
+        return known, begin, begin + self.sectors(number) * SECTOR
+
+    def _disk(self, number: tuple[int, int]) -> tuple[Path, Path]:
+        """A device in sysfs, and the disk that it is or is a partition of."""
         own = self.sysfs(number)
-        partition = own / "partition"
-        disk = own.parent if partition.exists() else own
-        known = self._stands_on(disk / "loop")
+        return own, own.parent if (own / "partition").exists() else own
+
+    def _drive(self, disk: Path) -> tuple[str, int] | None:
+        """What a disk says it is, and the byte of that at which it begins."""
+        if (below := self._stands_on(disk / "loop")) is not None:
+            return below
         # The last is what virtio drives have.
         for name in ("wwid", "device/wwid", "serial"):
-            if known is None and (path := disk / name).exists():
-                known = " ".join(path.read_text().split()) or None
-        return f"{known}, partition {partition.read_text().strip()}" if known and partition.exists() else known
+            if (path := disk / name).exists() and (known := " ".join(path.read_text().split())):
+                return known, 0
+        return None
 
-    def _stands_on(self, loop: Path) -> str | None:
-        """The file below a loop device, whatever its name: two loop devices on it are one drive."""
+    def _stands_on(self, loop: Path) -> tuple[str, int] | None:
+        """The file below a loop device, whatever its name: two loop devices on it are parts of one drive."""
         try:
             file = Path((loop / "backing_file").read_text().rstrip("\n")).stat()
-            offset = (loop / "offset").read_text().strip()
+            offset = int((loop / "offset").read_text())
         except OSError:
             return None
         number = file.st_rdev if stat.S_ISBLK(file.st_mode) else file.st_dev
         what = "the device" if stat.S_ISBLK(file.st_mode) else f"inode {file.st_ino} on"
-        return f"{what} {os.major(number)}:{os.minor(number)} from byte {offset}"
+        return f"{what} {os.major(number)}:{os.minor(number)}", offset
 
     def signature(self, path: str) -> str | None:
         """What blkid recognises on a device, in words; nothing where it finds nothing or is not installed."""

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from linnet._native import Model
 from linnet.dm import DmError, guard
-from linnet.dm.guard import SECTOR, Device
-from linnet.dm.host import Host
+from linnet.dm.guard import Device
+from linnet.dm.host import SECTOR, Host
 from linnet.dm.table import (
     REPLICAS_MAX,
     TAG,

@@ -8,8 +8,7 @@ is written, so the drive must already hold the content of the volume.
 from __future__ import annotations
 
 from linnet.dm import DmError, guard
-from linnet.dm.guard import SECTOR
-from linnet.dm.host import Host
+from linnet.dm.host import SECTOR, Host
 from linnet.dm.md import number_of
 from linnet.dm.plan import Plan, Run
 from linnet.dm.status import per_device

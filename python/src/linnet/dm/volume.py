@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from linnet.dm import DmError, guard, md
-from linnet.dm.guard import SECTOR, Device
-from linnet.dm.host import Host
+from linnet.dm.guard import Device
+from linnet.dm.host import SECTOR, Host
 from linnet.dm.md import number_of, text_of
 from linnet.dm.mdadm_conf import barred, free_array
 from linnet.dm.plan import Describe, Forget, Plan, Run, Wish, described_as, install_model, least_length, tolerated
