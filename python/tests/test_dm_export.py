@@ -10,6 +10,7 @@ from dm_host import FakeHost, dm, refused, two_drives
 from linnet import Trace, TraceError
 from linnet.cli import app
 from linnet.dm import DmError, record
+from linnet.progress import Progress
 from typer.testing import CliRunner
 
 
@@ -95,6 +96,15 @@ def test_a_failed_export_leaves_no_empty_directory(host: FakeHost, tmp_path: Pat
     with pytest.raises(DmError, match="tracefs"):
         dm("export-trace", "-o", out)
     assert out.is_dir()
+
+
+def test_an_export_that_cannot_write_leaves_no_trace_instance(host: FakeHost, tmp_path: Path) -> None:
+    (host.tracing / record.IO).mkdir(parents=True)
+    instances = host.tracing / "instances"
+    instances.mkdir()
+    with pytest.raises(FileNotFoundError):
+        record.record(host, 1, tmp_path / "absent", Progress())
+    assert not list(instances.iterdir())
 
 
 def test_an_export_as_root_follows_no_link(tmp_path: Path) -> None:

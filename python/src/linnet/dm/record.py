@@ -50,14 +50,17 @@ def record(host: Host, seconds: float, directory: Path, progress: Progress, deci
     if not (host.tracing / IO).exists():
         raise DmError("the kernel has no event linnet:linnet_io; load the module: modprobe dm-linnet")
     base = host.tracing / "instances" / INSTANCE
+    # Without a name: in a directory of another user nobody can put a link in its way.
+    text = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 -- the caller closes it
     try:
         base.mkdir()
-    except FileExistsError as error:
+    except OSError as error:
+        text.close()
+        if not isinstance(error, FileExistsError):
+            raise
         raise DmError(
             f"{base} exists: another export is running, or one was killed; if none is running, remove it with rmdir"
         ) from error
-    # Without a name: in a directory of another user nobody can put a link in its way.
-    text = tempfile.TemporaryFile(dir=directory)  # noqa: SIM115 -- the caller closes it
     try:
         (base / "buffer_size_kb").write_text(str(BUFFER_KIB))
         for event in events(decisions):
