@@ -399,6 +399,17 @@ def test_a_status_of_another_kind_is_refused(line: str) -> None:
         status.parse(line)
 
 
+@pytest.mark.parametrize("word", ["policy", "revoke", "own_probes", "probes", "state", "ewma_us", "lat", "hedge_us"])
+def test_a_status_that_lacks_a_word(host: FakeHost, word: str) -> None:
+    host.answers["dmsetup status"] = re.sub(rf" {word} \S+", "", STATUS)
+    if word == "own_probes":  # which only a program reads
+        assert dm("status", "vol").exit_code == 0
+        return
+    for words in (("status", "vol"), ("status", "vol", "--json")):
+        with pytest.raises(DmError, match=f"a status without `{word}`; use a module and a command of the same release"):
+            dm(*words)
+
+
 WORD = st.text("abcdefgh0123.-", min_size=1, max_size=8).filter(lambda name: name[0] not in ".-")
 
 

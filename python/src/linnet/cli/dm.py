@@ -122,17 +122,16 @@ def show(found: dict[str, Any]) -> None:
             f"{name}: {one['sectors'] * 512 / 1e9:.1f} GB, policy {one['policy']}, model {one['model']}, "
             f"{', '.join(flags)}"
         )
-        counters = ["reads", "writes", "decisions", "revokes", "forced", "failovers", "probes", "untracked"]
-        counters += ["hedges", "hedge_wins", "discarded", "unhedged"] if one.get("hedge") else []
+        counters = [*status.COUNTERS, *(status.HEDGES if one.get("hedge") else ())]
         counters += [key for key in ("steered", "held") if key in one]
         table(None, counters, [[one[key] for key in counters]], left=0)
         table(
             None,
-            ["replica", "device", "state", "inflight", "reads", "writes", "errors", "ewma us", "p50", "p99", "p999"],
+            ["replica", "device", "state", *(key.replace("_", " ") for key in status.MEASURES), *status.QUANTILES],
             [
                 [
                     f"{k}", r["name"], status.STATES.get(r["state"], r["state"]),
-                    *(r[key] for key in ("inflight", "reads", "writes", "errors", "ewma_us")),
+                    *(r[key] for key in status.MEASURES),
                     *(shown_bound(r[f"{q}_us_below"], sum(r["lat"])) for q in status.QUANTILES),
                 ]
                 for k, r in enumerate(one["replicas"])
@@ -140,12 +139,11 @@ def show(found: dict[str, Any]) -> None:
             left=3,
         )  # fmt: skip
         if "md" in one:
-            words = ["trust", "why", "generation", "identified", "short", "failed", "unknown"]
             rows = [
-                [f"{k}", *(r[key] if key != "why" or r["trust"] == "untrusted" else "" for key in words)]
+                [f"{k}", *(r[key] if key != "why" or r["trust"] == "untrusted" else "" for key in status.TRUST)]
                 for k, r in enumerate(one["replicas"])
             ]
-            table(None, ["leg", *words], rows, left=3)
+            table(None, ["leg", *status.TRUST], rows, left=3)
 
 
 def show_status(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from linnet.dm import DmError
@@ -11,6 +12,13 @@ VERSION = 1
 STATES = {"A": "in service", "D": "out of service", "U": "through md"}
 BUCKET_0_US = 64
 """Upper end of the first latency bucket; it doubles with each further bucket, and the last has none."""
+COUNTERS = ("reads", "writes", "decisions", "revokes", "forced", "failovers", "probes", "untracked")
+HEDGES = ("hedges", "hedge_wins", "discarded", "unhedged")
+"""Counters of a device that hedges."""
+MEASURES = ("inflight", "reads", "writes", "errors", "ewma_us")
+"""Of each replica."""
+TRUST = ("trust", "why", "generation", "identified", "short", "failed", "unknown")
+"""Of each leg of a volume above md."""
 QUANTILES = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
 
 
@@ -33,8 +41,18 @@ def _value(key: str, text: str) -> Any:
     return int(text)
 
 
+def _complete(found: dict[str, Any], needed: Sequence[str], line: str) -> None:
+    """Raise ``DmError`` for the first of these words that is not there."""
+    for word in needed:
+        if word not in found:
+            raise DmError(f"a status without `{word}`; use a module and a command of the same release: {line}")
+
+
 def parse(line: str) -> dict[str, Any]:
-    """One status line, ``<start> <length> linnet <words>``, as a dictionary with a list of replicas."""
+    """One status line, ``<start> <length> linnet <words>``, as a dictionary with a list of replicas.
+
+    Raises ``DmError`` for a line of another kind or version, or without a word that is shown.
+    """
     words = line.split()
     if len(words) < 4 or words[2] != "linnet":
         raise DmError(f"not a status of the target linnet: {line}")
@@ -56,7 +74,10 @@ def parse(line: str) -> dict[str, Any]:
         raise DmError(f"a status word that should be a number is not: {line}") from error
     if result.pop("replicas", None) != len(replicas):
         raise DmError(f"a status that lists {len(replicas)} replicas but gives another number: {line}")
+    _complete(result, ("policy", "model", "on", "revoke", *COUNTERS), line)
+    _complete(result, ("hedge_us", *HEDGES) if result.get("hedge") else (), line)
     for replica in replicas:
+        _complete(replica, ("state", *MEASURES, "lat", *(TRUST if "md" in result else ())), line)
         for name, q in QUANTILES.items():
             replica[f"{name}_us_below"] = quantile_below_us(replica["lat"], q)
     result["replicas"] = replicas
