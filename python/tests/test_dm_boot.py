@@ -273,10 +273,47 @@ def test_members_that_md_may_leave_unequal_are_noted(
     assert (machine.root / "run/linnet/vol.repair").exists() == noted
 
 
+def test_a_later_process_with_the_number_of_a_worker_holds_nothing(machine: Machine) -> None:
+    machine.drives(2)
+    sleeper = machine.root / "bin/a) 1 b"
+    shutil.copy(shutil.which("sleep") or "sleep", sleeper)
+    sign = machine.root / "run/linnet/vol.hold"
+    with subprocess.Popen([sleeper, "60"]) as worker:
+        try:
+            began = Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()[19]
+            sign.write_text(f"{worker.pid}\n{began}\n")
+            assert "is at work on vol" in machine.run("start", "vol")[2] and machine.log == []
+            sign.write_text(f"{worker.pid}\n{int(began) - 1}\n")
+            assert machine.run("start", "vol")[0] == 0 and not sign.exists()
+        finally:
+            worker.kill()
+
+
+def test_a_drive_that_comes_while_its_volume_is_held_comes_again(machine: Machine) -> None:
+    machine.drives(2)
+    for k in range(2):
+        own = machine.root / f"sys/dev/block/8:{k}"
+        (own / "holders").mkdir(parents=True)
+    (own / "holders/md0").mkdir()
+    sign, later = (machine.root / f"run/linnet/vol.{kind}" for kind in ("hold", "later"))
+    sign.write_text(f"{os.getpid()}\n")
+    for device in ("/dev/sda", "/dev/sdb"):
+        assert machine.run("leg", device, UUID, ACTION="add")[1] == "LINNET_HELD=1\n"
+    assert machine.run("leg", "/dev/sda", UUID, ACTION="change")[1] == "LINNET_HELD=1\n"
+    assert later.read_text() == "8:0\n8:1\n"
+    later.write_text(f"{later.read_text()}8:9\n")  # which has gone since
+    sign.unlink()
+    machine.describe("policy unheard-of")
+    assert machine.run("start", "vol")[0] == 1
+    assert (machine.root / "sys/dev/block/8:0/uevent").read_text() == "add\n"
+    assert not (own / "uevent").exists(), "it is used"
+    assert not later.exists()
+
+
 def test_two_starts_at_once(machine: Machine) -> None:
     # Each looks at the sign before the other has written its own, unless a lock keeps them apart.
     machine.drives(2)
-    machine.volume.write_text(machine.volume.read_text().replace("\techo $$ >", "\tsleep 0.2\n\techo $$ >"))
+    machine.volume.write_text(machine.volume.read_text().replace("\t{ echo $$", "\tsleep 0.2\n\t{ echo $$"))
     (machine.root / "bin/modprobe").write_text("#!/bin/sh\nsleep 0.15\n")
     both = [subprocess.Popen([machine.volume, "start", "vol"], stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = "".join(one.communicate()[1] for one in both)

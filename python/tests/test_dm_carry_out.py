@@ -191,6 +191,32 @@ def test_one_command_at_a_time(host: MdHost) -> None:
     assert call(*words)[0] == 0 and not sign.exists()
 
 
+def test_a_later_process_with_the_number_of_a_worker_holds_nothing(host: MdHost) -> None:
+    sign, process = host.root / "run/linnet/vol.hold", host.root / "proc/4242"
+    sign.parent.mkdir(parents=True)
+    process.mkdir()
+    fields = " ".join(map(str, range(5, 53)))
+    (process / "stat").write_text(f"4242 (a) 1 b) S 4 {fields}\n")
+    (host.root / f"proc/{os.getpid()}").mkdir()
+    (host.root / f"proc/{os.getpid()}/stat").write_text(f"1 (linnet) R 4 {fields}\n")
+    sign.write_text("4242\n22\n")
+    with pytest.raises(DmError, match="process 4242, is at work"), host.held("vol"):
+        pass
+    sign.write_text("4242\n21\n")
+    with host.held("vol"):
+        assert sign.read_text() == f"{os.getpid()}\n22\n"
+    assert not sign.exists()
+
+
+def test_drives_that_came_while_a_volume_was_held_come_again(host: MdHost) -> None:
+    host.hold("/dev/nvme1n1", "md0")
+    with host.held("vol"):
+        (host.root / "run/linnet/vol.later").write_text("259:1\n259:0\n259:0\n259:9\n")
+    assert not list((host.root / "run/linnet").iterdir())
+    assert (host.sysfs((259, 0)) / "uevent").read_text() == "add\n"
+    assert not (host.sysfs((259, 1)) / "uevent").exists()
+
+
 def test_two_commands_at_once(host: MdHost, monkeypatch: pytest.MonkeyPatch) -> None:
     (host.root / f"proc/{os.getpid()}").mkdir()
     entered, refused, end = [], [], threading.Event()

@@ -79,7 +79,8 @@ class Host:
             yield
             return
         sign = self.root / "run/linnet" / f"{name}.hold"
-        own = f"{os.getpid()}\n"
+        began = self._began(os.getpid())
+        own = f"{os.getpid()}\n{began}\n" if began else f"{os.getpid()}\n"
         try:
             sign.parent.mkdir(parents=True, exist_ok=True)
             with _locked(sign.parent):
@@ -94,14 +95,40 @@ class Host:
         finally:
             if sign.exists() and sign.read_text() == own:
                 sign.unlink()
+                self._again(sign.with_suffix(".later"))
 
     def _worker(self, sign: Path) -> int | None:
         """The living process that holds a volume."""
         try:
-            worker = int(sign.read_text())
+            number, *began = sign.read_text().split()
+            worker = int(number)
         except (FileNotFoundError, ValueError):
             return None
-        return worker if (self.root / f"proc/{worker}").exists() else None
+        # Earlier versions did not note when they began.
+        same = not began or began == [self._began(worker)]
+        return worker if same and (self.root / f"proc/{worker}").exists() else None
+
+    def _began(self, process: int) -> str:
+        """When a process began, which tells it from a later one with its number; empty if it is not there."""
+        try:
+            about = (self.root / f"proc/{process}/stat").read_text()
+        except OSError:
+            return ""
+        # The 22nd field. The second is its name, in brackets, which may have any.
+        return about.rpartition(")")[2].split()[19]
+
+    def _again(self, missed: Path) -> None:
+        """Let the drives come again that came while udev was kept away: md's rules take a bare disk by its ``add``."""
+        try:
+            numbers = set(missed.read_text().split())
+            missed.unlink()
+        except FileNotFoundError:
+            return
+        for number in sorted(numbers):
+            drive = self.root / "sys/dev/block" / number
+            with suppress(OSError):  # it may have gone
+                if not list((drive / "holders").iterdir()):
+                    (drive / "uevent").write_text("add\n")
 
     @property
     def tracing(self) -> Path:
