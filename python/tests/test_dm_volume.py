@@ -179,6 +179,19 @@ def test_a_drive_that_is_write_protected_is_refused(host: MdHost) -> None:
     assert call("create", "vol", "/dev/nvme1n1", "--read-only", "--dry-run")[0] == 0
 
 
+def test_a_path_that_leads_elsewhere_by_then_is_not_wiped(host: MdHost, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.known["/dev/nvme1n1"] = "a signature of linux_raid_member"
+
+    def moved(words: list[str]) -> str:
+        host.numbers["/dev/nvme1n1"] = (259, 7)
+        return MdHost.run(host, words)
+
+    monkeypatch.setattr(host, "run", moved)
+    code, _, said = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", "--overwrite-data-on", "/dev/nvme1n1")
+    assert code == 1 and "/dev/nvme1n1 is another device than the one that was checked, 259:1" in said
+    assert commands(host) == ["modprobe dm-linnet"]
+
+
 def test_an_old_superblock_is_wiped_before_the_legs_show_it(host: MdHost) -> None:
     host.known["/dev/nvme1n1"] = "a signature of linux_raid_member"
     code, _, _ = call("create", "vol", "--md", "/dev/nvme0n1", "/dev/nvme1n1", "--overwrite-data-on", "/dev/nvme1n1")

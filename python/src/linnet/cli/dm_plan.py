@@ -205,6 +205,8 @@ def perform(machine: Host, step: Step) -> None:
     elif isinstance(step, Forget):
         step.target.unlink(missing_ok=True)
     else:
+        if (one := step.same) is not None and machine.number(one.path) != one.number:
+            raise DmError(f"{one.path} is another device than the one that was checked, {one.word}")
         machine.run(step.words)
 
 

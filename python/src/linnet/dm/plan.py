@@ -43,6 +43,8 @@ class Run:
     substitution: str | None = None
     """What the shell is to fill in where a word has this text, such as a length. Everything else is inert when pasted.
     """
+    same: Device | None = None
+    """A device that is named by its path, which must name the same one when the command runs."""
 
     def _quoted(self, word: str) -> str:
         if self.substitution is None or self.substitution not in word:

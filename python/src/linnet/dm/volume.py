@@ -161,7 +161,7 @@ def create(host: Host, wish: Wish, dry_run: bool) -> Plan:
     words = _arguments(host, plan, wish)
     _module(host, plan)
     # A superblock of another array would give the new leg to md before we do.
-    plan.steps += [Run(["wipefs", "--all", drive.path]) for drive in drives if drive.number in named]
+    plan.steps += [Run(["wipefs", "--all", drive.path], same=drive) for drive in drives if drive.number in named]
     for k, drive in enumerate(drives):
         _leg(plan, name, k, drive.word, drive.size_bytes // SECTOR)
     path = f"/dev/{free_array(host)}"
