@@ -191,3 +191,11 @@ def test_adopt_warns_of_lvm(host: MdHost) -> None:
     host.known["/dev/md5"] = "a signature of LVM2_member"
     code, _, said = call("adopt", "/dev/md5", "--dry-run")
     assert code == 0 and "physical volume of LVM" in said
+
+
+def test_the_name_of_a_volume_is_that_of_the_array(host: MdHost) -> None:
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    for path in ("/dev/md5", "/dev/md/host:data", f"/dev/disk/by-id/md-uuid-{UUID}"):
+        host.numbers[path] = (9, 5)
+        code, out, said = call("adopt", path, "--dry-run")
+        assert code == 0 and "dmsetup create linnet-md5 " in out, said

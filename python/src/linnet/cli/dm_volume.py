@@ -21,9 +21,7 @@ SAID = {"pending": "pending: trusted after the next write", "spare": "a spare, w
 
 def adopt(
     array: Annotated[str, typer.Argument(help="An md raid1 array, such as /dev/md0.", show_default=False)],
-    name: Annotated[
-        str | None, typer.Option(help="Name of the volume.", show_default="linnet- and the array's name")
-    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the volume.", show_default="linnet-mdN")] = None,
     model: Models = None,
     policy: PolicyName = "linnet-best",
     hedge: Hedge = None,
@@ -38,7 +36,7 @@ def adopt(
     Example: [bold]linnet dm adopt /dev/md0 --name vol[/]
     """
     machine = dm_plan.host()
-    plan = volume.adopt(machine, array, name or f"linnet-{array.rpartition('/')[2]}", policy, model, hedge)
+    plan = volume.adopt(machine, array, name, policy, model, hedge)
     dm_plan.carry_out(machine, plan, dry_run, json)
 
 

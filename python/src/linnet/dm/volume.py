@@ -207,15 +207,18 @@ def _check_free(host: Host, drive: Device, expendable: bool, plan: Plan) -> None
 def adopt(
     host: Host,
     path: str,
-    name: str,
+    name: str | None = None,
     policy: str = "linnet-best",
     models: list[Path] | None = None,
     hedge: int | None = None,
 ) -> Plan:
-    """The plan that puts a volume around an existing array. No data is moved."""
-    check_device_name(name)
+    """The plan that puts a volume around an existing array. No data is moved.
+
+    Unless a name is given it is ``linnet-`` and the kernel's name of the array.
+    """
     device = guard.device(host, path)
     of = md.array(host, device.number)
+    name = check_device_name(f"linnet-{of.name}" if name is None else name)
     plan = Plan(refusals=[*_taken(host, name), *guard.in_use(host, device), *_adopted(host, of)])
     plan.refusals += _barred(host, name, len(of.members))
     version = text_of(of.directory / "metadata_version")
