@@ -199,3 +199,24 @@ def test_the_name_of_a_volume_is_that_of_the_array(host: MdHost) -> None:
         host.numbers[path] = (9, 5)
         code, out, said = call("adopt", path, "--dry-run")
         assert code == 0 and "dmsetup create linnet-md5 " in out, said
+
+
+def test_entries_of_fstab_and_crypttab_are_mentioned(host: MdHost, volume: Path) -> None:
+    host.array("md5", (9, 5), ["/dev/nvme0n1", "/dev/nvme1n1"])
+    by_uuid = "/dev/disk/by-uuid/4b1d"
+    for path in ("/dev/md/data", by_uuid):
+        host.numbers[path] = (9, 5)
+    (host.root / "etc").mkdir(exist_ok=True)
+    fstab, crypttab = host.root / "etc/fstab", host.root / "etc/crypttab"
+    fstab.write_text(
+        f"# /dev/md5 /old ext4\n/dev/md/data /srv ext4 defaults 0 2\nUUID=4b1d /a ext4\n{by_uuid} /b ext4\n\n"
+        "/dev/mapper/vol /c xfs\n/dev/gone /d xfs\n/dev/nvme0n1 /e xfs\n"
+    )
+    crypttab.write_text("# name device\nsecret /dev/md5 none luks\n/dev/md5\n")
+    told = json.loads(call("adopt", "/dev/md5", "--dry-run", "--json")[1])["warnings"]
+    assert [line.partition(",")[0] for line in told] == [f"{fstab} names /dev/md/data", f"{crypttab} names /dev/md5"]
+    assert told[0].endswith(
+        "is busy below a volume: it should name what that holds, by UUID=, or /dev/mapper/linnet-md5"
+    )
+    told = json.loads(call("release", "vol", "--dry-run", "--json")[1])["warnings"]
+    assert told == [f"{fstab} names /dev/mapper/vol, which goes: it should name what that holds, by UUID=, or /dev/md0"]

@@ -14,12 +14,15 @@ from pathlib import Path
 
 from linnet.dm import DmError
 from linnet.dm.host import SECTOR, Host
+from linnet.dm.md import text_of
 from linnet.dm.table import check_device_path
 
 MIB = 1 << 20
 SAMPLE = 4096
 SAMPLES = 1024
 """Places at which replicas are compared, besides both ends."""
+BY_CONTENT = tuple(f"/dev/disk/by-{what}/" for what in ("uuid", "label", "partuuid", "partlabel"))
+"""Links that lead to what holds something: the array, or the volume above it."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,19 @@ def _names(host: Host, name: str, numbers: set[str]) -> bool:
     except DmError:
         return False
     return f"{major}:{minor}" in numbers
+
+
+def mentions(host: Host, one: Device) -> list[tuple[Path, str]]:
+    """Where fstab and crypttab name a device, and not what it holds: the file, and the name."""
+    found = []
+    for file, field in ((host.root / "etc/fstab", 0), (host.root / "etc/crypttab", 1)):
+        for line in text_of(file).splitlines():
+            words = line.split()
+            if len(words) <= field or words[0].startswith("#") or words[field].startswith(BY_CONTENT):
+                continue
+            if _names(host, words[field], {one.word}):
+                found.append((file, words[field]))
+    return found
 
 
 def places(size_bytes: int) -> list[tuple[int, int]]:

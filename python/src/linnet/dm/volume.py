@@ -251,6 +251,11 @@ def adopt(
             f"{of.path} is a physical volume of LVM, which will find it on the array and on the volume: keep it from "
             "the array (global_filter in lvm.conf, or lvmdevices), or logical volumes may go around the volume"
         )
+    plan.warnings += [
+        f"{file} names {word}, which is busy below a volume: it should name what that holds, by UUID=, or "
+        f"/dev/mapper/{name}"
+        for file, word in guard.mentions(host, device)
+    ]
     members = [f"/dev/{host.name(member.number)}" for member in of.members]
     words = _arguments(host, plan, Wish(name, members, models or (), policy, hedge=hedge))
     _module(host, plan)
@@ -309,6 +314,10 @@ def release(host: Host, name: str) -> Plan:
     of = md.array(host, one.array)
     own = guard.device(host, f"/dev/mapper/{name}")
     plan = Plan(refusals=guard.in_use(host, own))
+    plan.warnings += [
+        f"{file} names {word}, which goes: it should name what that holds, by UUID=, or {of.path}"
+        for file, word in guard.mentions(host, own)
+    ]
     if (action := text_of(of.directory / "sync_action")) not in ("idle", ""):
         plan.warnings.append(f"{of.name} is busy ({action}); it goes on after it is assembled again")
     legs, drives = [], []
