@@ -50,6 +50,14 @@ found_at() {
 		[ "$one" = "$1" ] || case " $(udevadm info --query=symlink "$one") " in *" $link "*) fail "$one has the link, too" ;; esac
 	done
 }
+# refuses_with PATTERN COMMAND...: the command must fail, and an extended regular expression finds why in what it says.
+refuses_with() {
+	local said
+	if said=$("${@:2}" 2>&1); then fail "should have been refused: ${*:2}"; fi
+	said=$(tr -s '[:space:]' ' ' <<<"$said") # lines are wrapped
+	echo "$said"
+	expect_like "the refusal of ${*:2}" "$said" "$1"
+}
 there() { [ ! -e "$1" ] || echo "$1"; }
 idle() { md=$(array); comes_to "md's work" idle cat "/sys/block/$md/md/sync_action"; comes_to "resync" none cat "/sys/block/$md/md/resync_start"; }
 
@@ -101,7 +109,7 @@ plain)
 	mount UUID=4b1d0c9e-0000-4000-8000-000000000016 "$MNT"
 	check_files
 	install_module "$MODULES/dm-linnet.ko"
-	refuses linnet start vol # mounted
+	refuses_with 'exclusive access' linnet start vol # mounted
 	umount "$MNT"
 	idle
 	linnet start --all --json
@@ -124,7 +132,7 @@ plain)
 	sed -i 's/^arguments=.*/arguments=policy unheard-of/' /etc/linnet/volumes.d/vol.conf
 	udevadm settle
 	rm /run/linnet/vol.hold
-	refuses linnet start vol
+	refuses_with 'the array /dev/md[0-9]* cannot have vol' linnet start vol
 	udevadm settle
 	expect "members" "$(members "$md")" "nvme nvme "
 	expect "devices" "$(dmsetup ls)" "No devices found"
@@ -136,7 +144,7 @@ plain)
 	dd if=/dev/zero of="$(drive 1)" bs=1M count=1 oflag=direct status=none
 	udevadm settle
 	rm /run/linnet/vol.hold
-	refuses linnet start vol
+	refuses_with 'is not started. If what is missing will not come: linnet dm start --degraded vol' linnet start vol
 	udevadm settle
 	[ ! -e /dev/mapper/vol ] || fail "a volume of half an array"
 	for one in /sys/block/md*/md/array_state; do expect_like "array" "$(cat "$one" 2>/dev/null || echo clear)" '^(inactive|clear)$'; done
@@ -167,7 +175,7 @@ lone)
 	# One drive is missing. md waits for it, until systemd's timer mdadm-last-resort runs this command.
 	comes_to "the leg" /dev/mapper/vol-leg0 there /dev/mapper/vol-leg0
 	udevadm settle
-	refuses linnet start vol
+	refuses_with 'is not started. If what is missing will not come: linnet dm start --degraded vol' linnet start vol
 	md=$(array)
 	expect "state of the array" "$(cat "/sys/block/$md/md/array_state")" inactive
 	mdadm --run "/dev/$md"
