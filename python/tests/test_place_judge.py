@@ -225,6 +225,9 @@ def test_few_runs_of_a_strange_mix_train_for_its_many(mixes: Observations) -> No
     assert set(fold.tried.labels["setting"]) <= set(fold.train.labels["setting"])
     known = against("few-to-many", mixes, mixes.take(strange), 42)[0].train
     assert len(known) == (mixes.inputs["neighbours"] <= 8).sum(), "what trains already is not joined again"
+    most = mixes.take(~strange | (mixes.inputs["neighbours"] > 8))
+    same = against("few-to-many", most, mixes.take(strange), 42)[0].train
+    assert len(same) == len(fold.train), "many neighbours of the mix that do not train do not keep its few out"
 
 
 def test_many_neighbours_follow_the_response_time_law(mixes: Observations) -> None:

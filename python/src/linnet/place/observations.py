@@ -115,7 +115,19 @@ def together(places: Sequence[tuple[str, Observations]]) -> Observations:
     found = places[0][1]
     for _, rows in places[1:]:
         found = found.joined(rows)
-    return found
+    return replace(named(found), dropped=found.dropped)
+
+
+def named(rows: Observations) -> Observations:
+    """The same rows, with cells named by what was offered in all of them: see :func:`linnet.place.offered.loads_of`."""
+    if rows.source != "ssdiq":
+        return rows
+    load, names = loads_of(rows.inputs["load"], np.stack([rows.inputs[name] for name in OFFERED], 1))
+    labels = {
+        label: np.array([f"{one}|{name}" for one, name in zip(rows.labels[of], names, strict=True)], dtype=object)
+        for label, of in (("cell", "drive"), ("model_load", "model"))
+    }
+    return replace(rows, inputs=rows.inputs | {"load": load}, labels=rows.labels | labels)
 
 
 def _dropped(kept: NDArray[np.bool_], reasons: dict[str, NDArray[np.bool_]]) -> dict[str, int]:
@@ -168,6 +180,11 @@ SSDIQ_COLUMN = {
 """Metrics that minutes of tenants can have as targets, and their columns."""
 SSDIQ_DEPTH = 64
 """I/Os that a thread has outstanding at most; the tables do not repeat it."""
+OFFERED = (
+    *(f"{whose}_{op}_iops" for whose in ("own", "all") for op in ("read", "write")),
+    *("all_read_pages", "all_write_pages", "size_bytes", "tenants"),
+)
+"""Inputs that say what load the tenants of a minute are: I/Os and pages per second, bytes, a count."""
 
 
 def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str]) -> Observations:
@@ -197,7 +214,6 @@ def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str
         return np.asarray(np.bincount(member, threads[name] * scale)[member[victim]], np.float64)
 
     sheet_row = np.array([drive_of[name] for name in threads["drive"][victim]])
-    rate = threads["rate_iops"][victim]
     drive = threads["drive"][victim]
     values = np.stack([threads[SSDIQ_COLUMN[name]][victim] for name in targets], 1)
     tenants = np.bincount(member)[member[victim]].astype(np.float64)
@@ -206,42 +222,34 @@ def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str
     dropped = _dropped(kept, {"all latencies are empty": ~kept})
     if not kept.any():
         raise ValueError(f"{folder}: ssdiq-threads: no row of tenant 0 has a latency: {said(dropped)}")
-    offered = {
-        "own_read_iops": threads["off_read_iops"][victim],
-        "own_write_iops": threads["off_write_iops"][victim],
-        "all_read_iops": total("off_read_iops"),
-        "all_write_iops": total("off_write_iops"),
-        "all_read_pages": total("off_read_iops", pages),
-        "all_write_pages": total("off_write_iops", pages),
-        "size_bytes": threads["bs_bytes"][victim],
-        "tenants": tenants,
-    }
-    load = loads_of(rate, np.stack([*offered.values()], 1))
     found = Observations(
         "ssdiq",
         tuple(targets),
         np.log(values),
         {
-            **offered,
+            "own_read_iops": threads["off_read_iops"][victim],
+            "own_write_iops": threads["off_write_iops"][victim],
+            "all_read_iops": total("off_read_iops"),
+            "all_write_iops": total("off_write_iops"),
+            "all_read_pages": total("off_read_iops", pages),
+            "all_write_pages": total("off_write_iops", pages),
+            "size_bytes": threads["bs_bytes"][victim],
+            "tenants": tenants,
             "depth": tenants * SSDIQ_DEPTH,
             "own_depth": np.full(len(victim), float(SSDIQ_DEPTH)),
             "minute_s": threads["t_end_s"][victim],
             "repeat": threads["repeat"][victim],
-            "load": rate,
+            "load": threads["rate_iops"][victim],
             **{name: drives[name][sheet_row] for name in SHEET},
         },
         {
-            "cell": np.array([f"{d}|{r}" for d, r in zip(drive, load, strict=True)], dtype=object),
             "run": np.array([f"{d}|{r}" for d, r in zip(drive, threads["run"][victim], strict=True)], dtype=object),
             "drive": drive,
             "model": threads["model"][victim],
-            "model_load": np.array(
-                [f"{m}|{r}" for m, r in zip(threads["model"][victim], load, strict=True)], dtype=object
-            ),
         },
         {"write_pages": total("write_iops", pages), "read_pages": total("read_iops", pages)},
     )
-    return replace(found.take(kept), dropped=dropped)
+    return replace(named(found.take(kept)), dropped=dropped)
 
 
 def _all_tenants(folder: Path, threads: Columns, minute: NDArray[np.intp]) -> None:

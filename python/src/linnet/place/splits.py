@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from linnet.place.observations import Observations
+from linnet.place.observations import Observations, named
 
 LOADS = {"unseen-load": "cell", "unseen-model-load": "model_load"}
 """Splits by load, and the label of what is left out together."""
@@ -129,8 +129,11 @@ def against(split: str, train: Observations, tried: Observations, seed: int) -> 
     Training rows that would answer the question in advance are left out: of the same cell or load of a drive model, of
     the same drive model or mix, or of more neighbours. Loads of drives that the training data lack are tried fold by
     fold, with the drives' other loads; many neighbours of a mix and scheduler that they lack, with its runs of few; a
-    mix, with its runs without neighbours.
+    mix, with its runs without neighbours. One such load alone is tried without others. Loads are those of both sets
+    together, whatever they are called in each.
     """
+    both = named(train.joined(tried))
+    train, tried = (both.take(rows) for rows in np.split(np.arange(len(both)), [len(train)]))
     if shuffles(split):
         label = "cell" if split == "random" else _label(split, tried)
         train = train.take(~np.isin(train.labels[label], list(set(tried.labels[label]))))
@@ -140,13 +143,17 @@ def against(split: str, train: Observations, tried: Observations, seed: int) -> 
             strange = ~np.isin(tried.labels[name], list(set(train.labels[name])))
         found = [] if strange.all() else [Fold(train, tried.take(~strange))]
         if strange.any():
-            more = _by_group(split, tried.take(strange), FOLDS, seed)
+            others = tried.take(strange)
+            if len(set(others.labels[label])) < 2:
+                return [*found, Fold(train, others)]
+            more = _by_group(split, others, FOLDS, seed)
             found += [Fold(train.joined(fold.train), fold.tried) for fold in more]
         return found
     if split == "few-to-many":
+        train = train.take(train.inputs["neighbours"] <= FEW)
         many = tried.inputs["neighbours"] > FEW
         own = ~many & ~np.isin(tried.labels["setting"], list(set(train.labels["setting"])))
-        return [Fold(train.take(train.inputs["neighbours"] <= FEW).joined(tried.take(own)), tried.take(many))]
+        return [Fold(train.joined(tried.take(own)), tried.take(many))]
     label, of_group = _label(split, tried), _of_group(split, tried)
     told = _of_group(split, train) & np.isin(train.labels[label], list(set(tried.labels[label])))
     train = train.take(~told)
