@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from linnet.place import judge as judging
+from linnet.place.models import make as making
 from linnet.place.models.forest import Forest, WeightedMean
 from linnet.place.models.interpolation import Interpolation
 from linnet.place.observations import Observations, observe
@@ -142,6 +143,22 @@ def test_a_load_that_is_held_out_is_never_probed(drives: Observations, monkeypat
     judging.judge({"ssdiq": few}, None, ["unseen-drive"], ["interpolation"], 1, 2, lambda done: None, 3)
     loads = np.unique(few.inputs["load"])
     assert seen and not {load for _, load in seen} & set(loads[::3])
+
+
+@pytest.mark.parametrize("minutes", [0, 2])
+def test_ours_is_fitted_only_where_it_is_asked(
+    drives: Observations, monkeypatch: pytest.MonkeyPatch, minutes: int
+) -> None:
+    made: list[str] = []
+
+    def make(name: str, *rest: object) -> object:
+        made.append(name)
+        return making.make(name, *rest)
+
+    monkeypatch.setattr(judging, "make", make)
+    few = drives.take(np.isin(drives.labels["drive"], ["b0", "c0"]))
+    judging.judge({"ssdiq": few}, None, ["unseen-drive"], ["queueing"], 1, minutes, lambda done: None)
+    assert ("linnet" in made) == (minutes > 0), "it chooses the minutes that all models get"
 
 
 def answers(drive: list[str], truth: list[float], mean: list[float], width: float) -> Answers:

@@ -163,18 +163,20 @@ def _division(
 class Part:
     """Rows that are tried together, what was measured for them first, and the rows that are left."""
 
-    ours: Model
-    """Our model, fitted to ``train`` and not to the probes."""
+    ours: Model | None
+    """Our model, fitted to ``train`` and not to the probes; None where nobody asks it."""
     train: Observations
     probes: Observations | None
     rows: Observations
 
 
-def _parts(question: Question, fold: Fold, start: Model | None) -> tuple[list[Part], list[str]]:
-    """Parts of which rows are left, and the names of the others."""
+def _parts(question: Question, fold: Fold, asked: bool, start: Model | None) -> tuple[list[Part], list[str]]:
+    """Parts of which rows are left, and the names of the others; ``asked``: whether ours is to answer."""
+    ours = None
     # All models get the minutes that ours asks for: rivals with everything but the idea.
-    ours = make("linnet", question.source, start)
-    ours.fit(fold.train)
+    if asked or question.minutes:
+        ours = make("linnet", question.source, start)
+        ours.fit(fold.train)
     found: list[Part] = []
     untried: list[str] = []
     apart = question.minutes or question.hold_out
@@ -197,7 +199,8 @@ def answer_fold(
     question: Question, fold: Fold, models: Sequence[str], seed: int, answers: dict[str, list[Answers]]
 ) -> None:
     """Add to the last answers of each model those for the rows of a fold that are tried."""
-    outer, untried = _parts(question, fold, None)
+    asked = "linnet" in models
+    outer, untried = _parts(question, fold, asked, None)
     for name in models:
         answers[name][-1].untried.extend(untried)
         probes = [len(part.probes) for part in outer if part.probes is not None]
@@ -207,7 +210,7 @@ def answer_fold(
     inner = [
         part
         for one in inner_folds(question.split, fold.train, seed)
-        for part in _parts(question, one, outer[0].ours)[0]
+        for part in _parts(question, one, asked, outer[0].ours)[0]
     ]
     for name in models:
         factors = _factors(name, inner, len(fold.tried.targets))
@@ -222,10 +225,13 @@ def interval_factors(question: Question, train: Observations, seed: int, start: 
     Where latency hardly changes, held-out errors are 0. The widest interval is at least half a recording step to each
     side, at the median of the rows held out.
     """
-    inner = [part for one in inner_folds(question.split, train, seed) for part in _parts(question, one, start)[0]]
+    inner = [part for one in inner_folds(question.split, train, seed) for part in _parts(question, one, True, start)[0]]
     factors = _factors("linnet", inner, len(train.targets))
     if inner:
-        step = [np.log1p(HALF_STEP_US / np.exp(part.rows.outcomes)) / part.ours.predict(part.rows)[1] for part in inner]
+        step = [
+            np.log1p(HALF_STEP_US / np.exp(part.rows.outcomes)) / _fitted("linnet", part).predict(part.rows)[1]
+            for part in inner
+        ]
         least = known_medians(np.concatenate(step))
         factors[-1] = np.where(np.isnan(least), factors[-1], np.maximum(factors[-1], least))
     return factors
@@ -235,6 +241,7 @@ def _fitted(name: str, part: Part, thinned: bool = False) -> Model:
     """A model that knows the part's training rows and probes."""
     if name == "linnet":
         ours = part.ours
+        assert ours is not None
         if part.probes is not None and isinstance(ours, OpenLoop | ClosedLoop):
             return ours.calibrated(part.probes)
         return ours
