@@ -36,7 +36,7 @@ def drives(tmp_path_factory: pytest.TempPathFactory) -> Observations:
 
 def judged(rows: Observations, split: str, model: str, minutes: int = 0, seeds: int = 1) -> dict:
     """The row of the p99 of reads."""
-    found = judging.judge({rows.source: rows}, None, [split], [model], seeds, minutes, lambda done: None)
+    found, _ = judging.judge({rows.source: rows}, None, [split], [model], seeds, minutes, lambda done: None)
     (row,) = [one for one in found if one["target"] == "read_latency_p99_us"]
     return row
 

@@ -77,9 +77,10 @@ def test_lines_of_a_mix_begin_at_the_tenant_alone(mixes: Observations) -> None:
 def test_who_knows_nothing_of_a_new_drive_has_no_row(drives: Observations) -> None:
     few = drives.take(np.isin(drives.labels["drive"], ["b0", "c0"]))
     models = ["queueing", "interpolation"]
-    rows = judging.judge({"ssdiq": few}, None, ["unseen-drive"], models, 1, 0, lambda done: None)
+    rows, absent = judging.judge({"ssdiq": few}, None, ["unseen-drive"], models, 1, 0, lambda done: None)
     assert {row["model"] for row in rows} == {"queueing"}
-    assert judging.absent(rows, models) == [{"source": "ssdiq", "split": "unseen-drive", "model": "interpolation"}]
+    of = {"source": "ssdiq", "split": "unseen-drive", "model": "interpolation"}
+    assert absent == [of | {"target": name, "n": len(few), "unanswered": len(few)} for name in few.targets]
     with pytest.raises(ValueError, match="unseen-drive: interpolation needs measurements of what is tried"):
         judging.judge({"ssdiq": few}, None, ["unseen-drive"], ["interpolation"], 1, 0, lambda done: None)
 
@@ -124,7 +125,7 @@ def test_held_out_loads_are_the_same_for_every_number_of_probes(drives: Observat
     found = {}
     for minutes in (1, 6, 12):
         asked = ({"ssdiq": few}, None, ["unseen-drive"], ["interpolation"], 5, minutes, lambda done: None, 3)
-        found[minutes] = {row["target"]: row for row in judging.judge(*asked)}["read_latency_p99_us"]
+        found[minutes] = {row["target"]: row for row in judging.judge(*asked)[0]}["read_latency_p99_us"]
     assert [row["n"] for row in found.values()] == [len(few) / 3] * 3
     assert [row["probe_minutes"] for row in found.values()] == [1, 6, 10], "ten of fifteen loads may be probed"
     assert all(row["seeds"] == row["hold_out"] == 3 and not row["untried"] for row in found.values())
@@ -193,7 +194,7 @@ def test_probes_that_nobody_can_choose_are_not_reported(tmp_path: Path) -> None:
     for label in ("drive", "model", "cell", "run", "model_load"):
         other.labels[label] = np.array([f"other {name}" for name in other.labels[label]], dtype=object)
     asked = ({"iocost": rows.joined(other)}, None, ["unseen-drive"], ["queueing"], 1, 5, lambda done: None, 3)
-    found = judging.judge(*asked)
+    found, _ = judging.judge(*asked)
     assert {(row["probe_minutes"], row["hold_out"], row["n"]) for row in found} == {(0, 0, 2 * len(rows))}
 
 
@@ -208,3 +209,13 @@ def test_the_command_holds_loads_out(tmp_path: Path, linnet) -> None:
     assert all("r2_within" in row and "coverage90_least" in row for row in rows)
     refused = linnet(*asked, "--split", "unseen-load")
     assert refused.returncode == 2 and "only unseen-drive and unseen-mix probe" in refused.stderr
+
+
+@pytest.mark.slow
+def test_the_command_says_what_has_no_row(tmp_path: Path, linnet) -> None:
+    write_ssdiq(tmp_path, ("b0", "c0"), repeats=1)
+    done = linnet("place", "judge", "--data", tmp_path, "--model", "interpolation,queueing", "--split", "unseen-drive")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "interpolation has no row of read_latency_p50_us, read_latency_p99_us," in said
+    assert "write_latency_p99_us: it knows nothing of 90 of the 90 that are tried" in said

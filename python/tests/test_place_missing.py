@@ -43,8 +43,8 @@ def reading(folder: Path) -> Observations:
 
 
 def judged(rows: Observations, models: tuple[str, ...]) -> dict[tuple[str, str], dict]:
-    found = judging.judge({"ssdiq": rows}, None, ["unseen-load"], models, 1, 0, lambda done: None)
-    assert not judging.absent(found, models)
+    found, absent = judging.judge({"ssdiq": rows}, None, ["unseen-load"], models, 1, 0, lambda done: None)
+    assert not absent
     return {(row["model"], row["target"]): row for row in found}
 
 
@@ -70,6 +70,47 @@ def test_each_latency_is_judged_by_the_rows_that_have_it(drives: Observations, m
     cells = len(set(some.labels["cell"]))
     best = {row["target"]: row["n"] for row in judging.ceiling({"ssdiq": some.take(~lacking)})}
     assert not best or max(best.values()) <= 2 * cells
+
+
+def test_a_latency_that_nobody_can_answer_is_named(drives: Observations) -> None:
+    """Writes of one cell alone: where it is tried, no model has seen any."""
+    one = drives.take(np.arange(len(drives)))
+    other = one.labels["cell"] != "a0|50000"
+    one.outcomes[other, WRITE] = math.nan
+    models = ("queueing", "interpolation")
+    found, absent = judging.judge({"ssdiq": one}, None, ["unseen-load"], models, 1, 0, lambda done: None)
+    write, reads = one.targets[WRITE], [name for name in one.targets if name.startswith("read_")]
+    assert {(row["target"], row["model"]) for row in found} == {(name, model) for name in reads for model in models}
+    of = {"source": "ssdiq", "split": "unseen-load", "target": write, "n": 3, "unanswered": 3}
+    assert absent == [of | {"model": model} for model in models]
+
+
+def test_a_latency_of_which_nothing_is_left_to_try_is_named(drives: Observations) -> None:
+    one = drives.take(np.arange(len(drives)))
+    one.outcomes[one.inputs["load"] < 500_000, WRITE] = math.nan
+    # The first minute that is asked for is of the highest load.
+    found, absent = judging.judge({"ssdiq": one}, None, ["unseen-drive"], ["queueing"], 1, 1, lambda done: None)
+    assert one.targets[WRITE] not in {row["target"] for row in found}
+    (lacking,) = absent
+    assert lacking["target"] == one.targets[WRITE] and lacking["n"] == lacking["unanswered"] == 0
+
+
+def test_a_score_says_how_many_outcomes_have_an_interval(drives: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+    (row, *_), _ = judging.judge({"ssdiq": drives}, None, ["unseen-load"], ["queueing"], 1, 0, lambda done: None)
+    assert row["n_interval"] == row["n"] == len(drives)
+    inner = judging.inner_folds
+    told: list[int] = []
+
+    def first(*asked: object) -> list:
+        told.append(len(told))
+        return inner(*asked) if told[-1] == 0 else []
+
+    monkeypatch.setattr(judging, "inner_folds", first)
+    (row, *_), _ = judging.judge({"ssdiq": drives}, None, ["unseen-load"], ["queueing"], 1, 0, lambda done: None)
+    assert 0 < row["n_interval"] < row["n"] and 0 <= row["coverage90"] <= 1
+    monkeypatch.setattr(judging, "inner_folds", lambda *asked: [])
+    (row, *_), _ = judging.judge({"ssdiq": drives}, None, ["unseen-load"], ["queueing"], 1, 0, lambda done: None)
+    assert row["n_interval"] == 0 and row["coverage90"] is None
 
 
 def test_a_minute_that_two_folders_have_is_found(tmp_path: Path) -> None:

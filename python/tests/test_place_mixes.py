@@ -28,7 +28,7 @@ def test_a_run_without_neighbours_is_of_no_mix(mixes: Observations) -> None:
             beside = one.train.labels["mix"][~alone(one.train)]
             assert not set(beside) & set(one.tried.labels["mix"])
     assert sum(len(fold.tried) for fold in found) == (~alone(mixes)).sum()
-    (row, *_) = judging.judge({"icpe": mixes}, None, ["unseen-mix"], ["queueing"], 1, 0, lambda done: None)
+    (row, *_), _ = judging.judge({"icpe": mixes}, None, ["unseen-mix"], ["queueing"], 1, 0, lambda done: None)
     assert row["n"] == (~alone(mixes)).sum()
     only = mixes.take(alone(mixes) | (mixes.labels["mix"] == "4K"))
     with pytest.raises(ValueError, match="icpe, unseen-mix: one mix alone cannot be split"):

@@ -93,15 +93,14 @@ def judge(
         warn("iocost, unseen-drive: no model measures ceilings of a new drive first, so nothing is probed or held out")
     with Bars() as bars:
         step = bars.stage("folds", judging.work(tried, known, splits, seeds, hold_out or 0))
-        rows = judging.judge(tried, known, splits, models, seeds, probe_minutes, step, hold_out or 0)
-    unknown = judging.absent(rows, models)
+        rows, absent = judging.judge(tried, known, splits, models, seeds, probe_minutes, step, hold_out or 0)
     best = judging.ceiling(tried)
     dropped = {
         name: {source: one.dropped for source, one in found.items() if one.dropped}
         for name, found in (("data", tried), ("train", known or {}))
     }
     if json:
-        print_json({"rows": rows, "absent": unknown, "ceiling": best, "dropped": dropped})
+        print_json({"rows": rows, "absent": absent, "ceiling": best, "dropped": dropped})
         return
     show_rows(rows + best)
     for folder, by_source in ((data, dropped["data"]), (train, dropped["train"])):
@@ -111,11 +110,7 @@ def judge(
         (row["split"], row["probe_minutes"], ", ".join(row["untried"])) for row in rows if row["untried"]
     ):
         console.print(f"{asked}: {probes} probes leave no load to try of {names}")
-    for one in unknown:
-        console.print(
-            f"{one['source']}, {one['split']}: {one['model']} has no row, since not all that is tried was measured "
-            "at other loads"
-        )
+    show_lacking(rows, absent)
 
 
 def fit(
@@ -281,6 +276,23 @@ def show_rows(rows: list[dict[str, Any]]) -> None:
         for row in rows
     ]
     table(None, columns, view, left=4)
+
+
+def show_lacking(rows: list[dict[str, Any]], absent: list[dict[str, Any]]) -> None:
+    """What has no row, and rows whose coverage is not of all that was tried."""
+    lacking: dict[tuple[Any, ...], list[str]] = {}
+    for one in absent:
+        key = tuple(one[name] for name in ("source", "split", "model", "n", "unanswered"))
+        lacking.setdefault(key, []).append(one["target"])
+    for (source, asked, name, n, unanswered), targets in lacking.items():
+        why = f"it knows nothing of {unanswered:,} of the {n:,} that are tried" if n else "no load is left to try"
+        console.print(f"{source}, {asked}: {name} has no row of {', '.join(targets)}: {why}")
+    for one in rows:
+        if 0 < one["n_interval"] < one["n"]:
+            console.print(
+                f"{one['source']}, {one['split']}: {one['model']} has intervals for {one['n_interval']:,} of the "
+                f"{one['n']:,} of {one['target']}, and coverage is of these"
+            )
 
 
 def _chosen(given: list[str] | None, known: tuple[str, ...], option: str) -> list[str]:

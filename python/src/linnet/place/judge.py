@@ -66,14 +66,15 @@ def judge(
     minutes: int,
     progress: Callable[[int], None],
     hold_out: int = 0,
-) -> list[dict[str, Any]]:
-    """Rows for each source, split, target and model. ``progress`` is told how many folds are done: see :func:`work`.
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows for each source, split, target and model, and which of them there are none of: see :func:`_lacking`.
 
-    Every ``hold_out``-th load of a new drive or mix is tried whatever is probed, and never probed; 0: what is not
-    probed is tried. A model that knows nothing of some rows has none: see :func:`absent`. Raises ValueError where
-    nothing at all is left to try, or no model can answer.
+    ``progress`` is told how many folds are done: see :func:`work`. Every ``hold_out``-th load of a new drive or mix is
+    tried whatever is probed, and never probed; 0: what is not probed is tried. Raises ValueError where nothing at all
+    is left to try, or no model can answer.
     """
     rows: list[dict[str, Any]] = []
+    absent: list[dict[str, Any]] = []
     nothing: list[str] = []
     done = 0
     for split in splits:
@@ -104,21 +105,10 @@ def judge(
                 )
                 nothing.append(f"{source}, {split}: no load is left to try{after} give measurements of more loads")
             rows += found
+            absent += [one for name in models for one in _lacking(question, tried, name, answers[name])]
     if nothing and not rows:
         raise ValueError("; ".join(nothing))
-    return rows
-
-
-def absent(rows: Sequence[dict[str, Any]], models: Sequence[str]) -> list[dict[str, str]]:
-    """Source, split and model of where a model lacks a row that others have: it knew nothing of some that was tried."""
-    found = {(row["source"], row["split"], row["target"], row["model"]) for row in rows}
-    lacking = dict.fromkeys(
-        (source, split, name)
-        for source, split, target in dict.fromkeys((row["source"], row["split"], row["target"]) for row in rows)
-        for name in models
-        if (source, split, target, name) not in found
-    )
-    return [{"source": source, "split": split, "model": name} for source, split, name in lacking]
+    return rows, absent
 
 
 def work(
@@ -280,8 +270,8 @@ def _thinned(rows: Observations) -> Observations:
 def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence[Answers]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for target, target_name in enumerate(targets):
-        asked = [seed for seed in seeds if seed.outcomes and seed.known(target).any()]
-        if not asked or any(np.isnan(seed.of(target)[1]).any() for seed in asked):
+        asked = _asked(seeds, target)
+        if not asked or any(seed.unanswered(target) for seed in asked):
             continue
         scored = [score(seed, target) for seed in asked]
         rows.append(
@@ -291,6 +281,7 @@ def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence
                 "target": target_name,
                 "model": name,
                 "n": scored[0]["n"],
+                "n_interval": scored[0]["n_interval"],
                 **{
                     key: _mean([one[key] for one in scored])
                     for key in (
@@ -310,6 +301,29 @@ def _rows(question: Question, targets: Sequence[str], name: str, seeds: Sequence
             }
         )
     return rows
+
+
+def _asked(seeds: Sequence[Answers], target: int) -> list[Answers]:
+    """The seeds in which rows that have an outcome were tried."""
+    return [seed for seed in seeds if seed.outcomes and seed.known(target).any()]
+
+
+def _lacking(question: Question, tried: Observations, name: str, seeds: Sequence[Answers]) -> list[dict[str, Any]]:
+    """Targets that the data have and a model has no row of, since it left some of what was tried unanswered.
+
+    ``n`` counts what was tried in the seed with most unanswered, and ``unanswered`` those; both are 0 where every row
+    with the target was probed.
+    """
+    found = []
+    for target, target_name in enumerate(tried.targets):
+        if not np.isfinite(tried.outcomes[:, target]).any():
+            continue
+        counts = ((seed.unanswered(target), int(seed.known(target).sum())) for seed in _asked(seeds, target))
+        unanswered, n = max(counts, default=(0, 0))
+        if unanswered or not n:
+            place = {"source": question.source, "split": question.split, "target": target_name}
+            found.append(place | {"model": name, "n": n, "unanswered": unanswered})
+    return found
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

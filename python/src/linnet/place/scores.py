@@ -62,6 +62,10 @@ class Answers:
         """Whether each row's outcome is known."""
         return np.asarray(np.isfinite(np.concatenate([values[:, target] for values in self.outcomes])))
 
+    def unanswered(self, target: int) -> int:
+        """How many rows whose outcome is known have no prediction."""
+        return int(np.isnan(self.of(target)[1]).sum())
+
 
 def drives_of(rows: Observations) -> Labels:
     """The drive of each row, or the mix: what levels and coverage are taken of apart."""
@@ -73,6 +77,7 @@ def score(answers: Answers, target: int) -> dict[str, Any]:
 
     ``r2_within`` is of what varies within drives, or mixes: differences between them, which a few probes
     show, count in ``r2`` alone.
+    ``n_interval`` counts the outcomes that have an interval: coverage is of these, and None where there are none.
     ``coverage90_low`` and ``_high``: 95 % interval of that share (bootstrap over drive models, or over mixes).
     ``interval90_factor``: from the predicted value to the interval's ends, at the median. ``kept60`` to ``kept95``:
     share of the outcomes at or below what is predicted at that confidence.
@@ -89,6 +94,7 @@ def score(answers: Answers, target: int) -> dict[str, Any]:
     low, high = blocks_drawn(within, blocks[known]) if known.any() else (None, None)
     return {
         "n": len(truth),
+        "n_interval": int(known.sum()),
         "r2": 1 - squared / around if around > 0 else None,
         "r2_within": 1 - squared / around_own if around_own > 0 else None,
         "median_error": float(np.median(error)),
