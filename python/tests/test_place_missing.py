@@ -14,7 +14,7 @@ from linnet.place.fitting import fit_model, model_file
 from linnet.place.models.model import NAMES
 from linnet.place.observations import Observations, observe, together
 from linnet.tables import NEEDED, THREAD_QUANTILES
-from place_tables import tenant, write_ssdiq
+from place_tables import tenant, write_iocost, write_ssdiq
 
 WRITE = 3
 """Index of the p99 of writes among the targets."""
@@ -70,6 +70,21 @@ def test_each_latency_is_judged_by_the_rows_that_have_it(drives: Observations, m
     cells = len(set(some.labels["cell"]))
     best = {row["target"]: row["n"] for row in judging.ceiling({"ssdiq": some.take(~lacking)})}
     assert not best or max(best.values()) <= 2 * cells
+
+
+@pytest.mark.parametrize("column", [0, 2])
+def test_protected_runs_that_lack_one_outcome_have_the_others(tmp_path: Path, column: int) -> None:
+    names = ("lat_imp_mean", "prot_read_p50_mean_us", "prot_read_p99_mean_us", "prot_read_p99_9_mean_us")
+    write_iocost(tmp_path, **{names[column]: ""})
+    rows = observe(tmp_path)["iocost"]
+    assert len(rows) == 4 and not rows.dropped
+    assert np.isnan(rows.outcomes).sum() == 1 == np.isnan(rows.outcomes[:, column]).sum()
+    models = ("queueing", "interpolation", "linnet")
+    found, absent = judging.judge({"iocost": rows}, None, ["unseen-load"], models, 1, 0, lambda done: None)
+    assert not absent
+    for row in found:
+        assert row["n"] == (3 if row["target"] == rows.targets[column] else 4)
+        assert math.isfinite(row["median_error"])
 
 
 def test_a_latency_that_nobody_can_answer_is_named(drives: Observations) -> None:

@@ -354,9 +354,10 @@ def iocost(folder: Path, runs: Columns) -> Observations:
     """Runs with a protection result: a ceiling of load, and what a memory hog then did to a protected job."""
     columns = ("lat_imp_mean", *(f"prot_read_{name}_mean_us" for name in ("p50", "p99", "p99_9")))
     values = np.stack([1 + runs[columns[0]], *(runs[name] for name in columns[1:])], 1)
-    kept = (runs["prot_ok"] == 1) & np.isfinite(values).all(1)
+    told = np.isfinite(values).any(1)
+    kept = (runs["prot_ok"] == 1) & told
     reasons = {"prot_ok is 0": runs["prot_ok"] == 0, "prot_ok is empty": np.isnan(runs["prot_ok"])}
-    dropped = _dropped(kept, reasons | {f"{name} is empty": np.isnan(runs[name]) for name in columns})
+    dropped = _dropped(kept, reasons | {"all latencies are empty": ~told})
     if not kept.any():
         raise ValueError(f"{folder}: iocost-qos has no run with a protection result (prot_ok = 1): {said(dropped)}")
     off = runs["throttle_off"] == 1
@@ -364,7 +365,8 @@ def iocost(folder: Path, runs: Columns) -> Observations:
     found = Observations(
         "iocost",
         IOCOST_TARGETS,
-        np.log(np.where(values > 0, values, 1.0)),
+        # Runs that are not kept may have any numbers.
+        np.log(np.where(values > 0, values, math.nan)),
         {
             "load": np.where(off, 1000.0, level),
             "off": off.astype(float),
