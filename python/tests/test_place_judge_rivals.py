@@ -102,6 +102,26 @@ def test_neighbours_of_large_blocks_are_other_neighbours(
     np.testing.assert_allclose(large[:, changed], 16 * small[:, changed], err_msg="bandwidths of the others")
 
 
+def test_a_busy_neighbour_weighs_more_than_idle_ones(tmp_path: Path) -> None:
+    """Of one writer of 30,000 a second, in 8 KiB, and five of 100: the means by rate are nearly those of the first."""
+    write_ssdiq(tmp_path, ("b0",), noise=0.0, repeats=1)
+    path = tmp_path / "ssdiq-threads-1.csv"
+    at = {name: column for column, name in enumerate(NEEDED["ssdiq-threads"])}
+    head, *lines = [line.split(",") for line in path.read_text().splitlines()]
+    for line in lines:
+        if line[at["tenant"]] != "0":
+            busy = line[at["tenant"]] == "1"
+            line[at["off_read_iops"]] = "0"
+            line[at["off_write_iops"]] = "30000" if busy else "100"
+            line[at["bs_bytes"]] = "8192" if busy else "4096"
+    path.write_text("\n".join(",".join(line) for line in [head, *lines]) + "\n")
+    rates, pages = np.array([30000.0, *[100.0] * 5]), np.array([2, *[1] * 5])
+    rate, writes, bandwidth, depth = WeightedMean().features(observe(tmp_path)["ssdiq"])[0, 4:8]
+    assert rate == pytest.approx((rates**2).sum() / rates.sum())
+    assert bandwidth == pytest.approx((rates * rates * pages).sum() / rates.sum() * 4096)
+    assert (writes, depth) == (1.0, 64.0)
+
+
 def test_every_cell_has_its_share_of_the_rows_that_size_intervals(
     drives: Observations, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -213,6 +213,16 @@ def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str
     def total(name: str, scale: Floats | float = 1.0) -> Floats:
         return np.asarray(np.bincount(member, threads[name] * scale)[member[victim]], np.float64)
 
+    rate = threads["off_read_iops"] + threads["off_write_iops"]
+    beside = np.where(threads["tenant"] > 0, rate, 0.0)
+    beside_all = np.bincount(member, beside)
+
+    def by_rate(values: Floats) -> Floats:
+        """Mean over the others, weighted by their rates; 0 where they have none."""
+        sums = np.bincount(member, beside * values)
+        means = np.divide(sums, beside_all, out=np.zeros_like(sums), where=beside_all > 0)
+        return np.asarray(means[member[victim]], np.float64)
+
     sheet_row = np.array([drive_of[name] for name in threads["drive"][victim]])
     drive = threads["drive"][victim]
     values = np.stack([threads[SSDIQ_COLUMN[name]][victim] for name in targets], 1)
@@ -235,6 +245,8 @@ def ssdiq(folder: Path, threads: Columns, drives: Columns, targets: Sequence[str
             "all_write_pages": total("off_write_iops", pages),
             "size_bytes": threads["bs_bytes"][victim],
             "tenants": tenants,
+            "mean_iops": by_rate(rate),
+            "mean_pages": by_rate(rate * pages),
             "depth": tenants * SSDIQ_DEPTH,
             "own_depth": np.full(len(victim), float(SSDIQ_DEPTH)),
             "minute_s": threads["t_end_s"][victim],

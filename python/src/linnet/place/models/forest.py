@@ -94,14 +94,16 @@ def graybox_features(rows: Observations) -> Floats:
 
 
 def weighted_mean_features(rows: Observations) -> Floats:
-    """Means of the others."""
+    """Means of the others, weighted by rate; of tenants without rates, which have equal depths, by depth.
+
+    All tenants of a minute have the same depth.
+    """
     known = rows.inputs
     if rows.source == "ssdiq":
         count = np.maximum(known["tenants"] - 1, 1)
-        (reads, read_bytes), (writes, write_bytes) = (_others(known, op) for op in ("read", "write"))
-        rate, bandwidth = reads / count + writes / count, read_bytes / count + write_bytes / count
+        (reads, _), (writes, _) = (_others(known, op) for op in ("read", "write"))
         own = (known["own_read_iops"], known["own_write_iops"], known["own_depth"], known["size_bytes"])
-        others = (rate, writes / count / np.maximum(rate, 1), bandwidth)
+        others = (known["mean_iops"], writes / np.maximum(reads + writes, 1), known["mean_pages"] * PAGE)
         return _columns(*own, *others, (known["depth"] - known["own_depth"]) / count, *(known[name] for name in SHEET))
     if rows.source == "icpe":
         count = np.maximum(known["neighbours"], 1)
