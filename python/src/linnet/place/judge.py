@@ -254,7 +254,8 @@ def _factors(name: str, inner: Sequence[Part], targets: int) -> Floats:
     factors = np.full((len(LEVELS), targets), math.nan)
     for target, count in enumerate(cells):
         if count:
-            # Rows of a cell repeat each other: cells count as the sample of the finite-sample quantile.
+            # Rows of a cell repeat each other: cells count as the sample of the finite-sample quantile. A value between
+            # two rows is no less than the row that the rule asks for.
             shares = [min(1.0, math.ceil((count + 1) * level) / count) for level in LEVELS]
             factors[:, target] = np.quantile(np.concatenate(scores[target]), shares)
     return factors
