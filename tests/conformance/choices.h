@@ -46,7 +46,7 @@ static void choices(char **words, size_t count)
 
 /* A line of decide.txt has DECIDE_WORDS words about the decision, then DECIDE_REPLICA words about each replica. */
 #define DECIDE_WORDS 16
-#define DECIDE_REPLICA 12
+#define DECIDE_REPLICA 13
 
 static uint64_t word(char **words, size_t n)
 {
@@ -70,7 +70,7 @@ static void describe_candidate(struct linnet_decision *decision, uint32_t k, cha
 static void ask_candidate(const struct linnet_decision *decision, struct linnet_candidate *candidate, char **words)
 {
 	if (decision->asks_trees) {
-		linnet_candidate_scored(candidate, (int32_t)number(words[7]), 0);
+		linnet_candidate_scored(candidate, (int32_t)number(words[7]), (int32_t)number(words[12]));
 		candidate->known = (uint8_t)word(words, 2);
 		return;
 	}

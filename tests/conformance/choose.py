@@ -186,7 +186,7 @@ def decide(case):
             ask(chosen)
         if own["known"]:
             by_network = chosen in asked
-            slow = own["slow"] if by_network else own["score"] > 0
+            slow = own["slow"] if by_network else own["score"] > own["slow_score"]
             verdict, predicted_fast = SUBMIT, int(not slow)
             if slow and is_expired(own, by_network, now, age):
                 probe = 1
@@ -209,17 +209,17 @@ def is_expired(replica, by_network, now, age):
 
 
 KEYS = ("usable", "out", "trees", "network", "history", "slow")
-KEYS += ("probing", "score", "inflight", "ewma", "learnt", "revokes")
+KEYS += ("probing", "score", "inflight", "ewma", "learnt", "revokes", "slow_score")
 
 
 def print_decisions():
     """Print decide.txt."""
-    rng = random.Random(18)
+    rng, scores = random.Random(18), random.Random(21)
     print("# SPDX-License-Identifier: MIT OR Apache-2.0")
     print("# Whole decisions (core/decide.c), written by tests/conformance/choose.py. Numbers in hex.")
     print("# decide ASKED_POLICY ON TAGGED BUDGET NOW_NS AGE_NS =")
     print("# POLICY BY_TREES ASKED REPLICA PROBE PREDICTED VERDICT DENIED, then for each replica:")
-    print("# USABLE OUT TREES NETWORK HISTORY SLOW PROBING SCORE IN_FLIGHT EWMA_NS LEARNT_NS REVOKES_IN_ROW")
+    print("# USABLE OUT TREES NETWORK HISTORY SLOW PROBING SCORE IN_FLIGHT EWMA_NS LEARNT_NS REVOKES_IN_ROW SLOW_SCORE")
     for n in range(1000):
         age = rng.choice([1000, 10_000_000, 10_000_000, LIMIT])
         now, replicas = situation(rng, age)
@@ -230,6 +230,8 @@ def print_decisions():
             r["network"] = int(lacks not in ("network", "both") and rng.random() < 0.8)
             r["history"] = int(rng.random() < 0.8)
             r["revokes"] = rng.choice([0, 0, 1, 1023, 1024])
+            near = r["score"] + scores.choice([-1, 0, 1])
+            r["slow_score"] = min(max(scores.choice([0, 0, near, near]), -(2**15)), 2**15 - 1)
             if rng.random() < 0.3:
                 r["learnt"] = max(now - rng.choice([5 * age - 1, 5 * age, 5 * age + 1]), 0)
         if n >= 800:
