@@ -7,7 +7,13 @@
 
 extern uint *const stub_param_weights_max;
 
-static u32 crc32c(const u8 *bytes, size_t size) { return linnet_crc32c(bytes, size); }
+/* The checksum of a file of this size, at its end. */
+static void seal(u8 *bytes, size_t size)
+{
+	u32 crc = linnet_crc32c(bytes, size - 4);
+
+	memcpy(bytes + size - 4, &crc, 4);
+}
 
 static void put(const struct file *file, const u8 *bytes, size_t size)
 {
@@ -31,12 +37,19 @@ static void use(struct dm_target *ti)
 	}
 }
 
-static bool is_loaded(struct dm_target *ti)
+/* Whether the status says this of the models. */
+static bool is_model(struct dm_target *ti, const char *what)
 {
-	char text[4096];
+	char text[4096], words[32];
 
 	ti->type->status(ti, STATUSTYPE_INFO, 0, text, sizeof(text));
-	return strstr(text, " model loaded ") != NULL;
+	snprintf(words, sizeof(words), " model %s ", what);
+	return strstr(text, words) != NULL;
+}
+
+static bool is_loaded(struct dm_target *ti)
+{
+	return is_model(ti, "loaded");
 }
 
 /* Applies damage of a random kind; `mended` means that the checksum is valid again. */
@@ -57,19 +70,18 @@ static void damage(const struct file *from, u8 *to, size_t *size, bool mended)
 		else
 			to[at] ^= (u8)(1 << below(8));
 	}
-	if (mended) {
-		u32 crc = crc32c(to, *size - 4);
-
-		memcpy(to + *size - 4, &crc, 4);
-	}
+	if (mended)
+		seal(to, *size);
 }
+
+#define TREES (8 + 3 * 64 * 2 + 64 * 8 * 2) /* bytes of the trees, before the checksum */
 
 /* One part of a file that has a network and trees; the other is removed. */
 static size_t part_of(const struct file *from, u8 *to, bool trees)
 {
-	const size_t block = 8 + 3 * 64 * 2 + 64 * 8 * 2, end = from->size - 4;
+	const size_t block = TREES, end = from->size - 4;
 	size_t size = trees ? 96 + block : end - block;
-	u32 total = (u32)size + 4, crc;
+	u32 total = (u32)size + 4;
 
 	memcpy(to, from->bytes, size);
 	memcpy(to + 16, &total, 4);
@@ -79,8 +91,7 @@ static size_t part_of(const struct file *from, u8 *to, bool trees)
 		memset(to + 20, 0, 4);
 		memcpy(to + 96, from->bytes + end - block, block);
 	}
-	crc = crc32c(to, size);
-	memcpy(to + size, &crc, 4);
+	seal(to, total);
 	return total;
 }
 
@@ -124,13 +135,28 @@ static void check_parts(const struct file *slow, u8 *bytes)
 	stub_remove(ti);
 }
 
+/* A read is slow above the score that the file says, here 4096 of every read: not at that score. */
+static void check_slow_score(const struct file *slow, u8 *bytes)
+{
+	struct dm_target *ti = must("1 /dev/leg0 0 3 revoke ioprio 0x5004");
+
+	use(ti); /* which shows the device's state, so that none is needed as a probe */
+	for (s16 above = 4095; above <= 4096; above++) {
+		memcpy(bytes, slow->bytes, slow->size);
+		memcpy(bytes + slow->size - 4 - TREES + 2, &above, 2);
+		seal(bytes, slow->size);
+		put(NULL, bytes, slow->size);
+		CHECK(tell(ti, "load m.linnet") == 0 && is_revoked(ti) == (above < 4096), "slow above %d", above);
+	}
+	stub_remove(ti);
+}
+
 /* An inflection point of 0 means none: no read is slow. A value that is too large is refused. */
 static void check_bounds(const struct file *good, u8 *bytes)
 {
 	struct dm_target *ti = must("1 /dev/leg0 0 0");
 	struct linnet_dm *dm = ti->private;
 	unsigned int events;
-	u32 crc;
 
 	put(NULL, good->bytes, good->size);
 	stub_run_works();
@@ -138,8 +164,7 @@ static void check_bounds(const struct file *good, u8 *bytes)
 	CHECK(tell(ti, "load m.linnet") == 0 && dm->legs[0].state.inflight.inflection_ns == 1000000, "inflection point");
 	memcpy(bytes, good->bytes, good->size);
 	memset(bytes + 24, 0, 8);
-	crc = crc32c(bytes, good->size - 4);
-	memcpy(bytes + good->size - 4, &crc, 4);
+	seal(bytes, good->size);
 	put(NULL, bytes, good->size);
 	CHECK(tell(ti, "load m.linnet") == 0 && dm->legs[0].state.inflight.inflection_ns == U64_MAX, "no inflection point");
 	stub_run_works();
@@ -153,13 +178,14 @@ static void check_bounds(const struct file *good, u8 *bytes)
 	stub_remove(ti);
 }
 
-/* The file is refused with this error, and the log says why. */
+/* The file is refused with this error, and the log says why; the status says so, until it is told to forget the file. */
 static void refused(int error, const char *reason)
 {
 	struct dm_target *ti = must("1 /dev/leg0 0 2 model m.linnet");
 
 	CHECK(strstr(stub_said, reason), "'%s' lacks '%s'", stub_said, reason);
 	CHECK(tell(ti, "load m.linnet") == error, "no error %d: %s", error, reason);
+	CHECK(is_model(ti, "model-error") && tell(ti, "unload") == 0 && is_model(ti, "none"), "a model that was refused");
 	stub_remove(ti);
 }
 
@@ -168,13 +194,18 @@ static void check_too_large(const struct file *good)
 {
 	const size_t most = 4 << 20;
 	u8 *bytes = calloc(1, most + 1);
+	struct dm_target *ti;
 
 	memcpy(bytes, good->bytes, good->size);
 	put(NULL, bytes, most);
 	refused(-EBADMSG, "its length is wrong");
 	put(NULL, bytes, most + 1);
 	refused(-EFBIG, "the file is larger than 4 MiB");
+	ti = must("1 /dev/leg0 0 0");
 	put_model("wide", "m.linnet");
+	CHECK(tell(ti, "load m.linnet") == 0, "almost 16 KiB of memory for each CPU");
+	stub_remove(ti);
+	put_model("wider", "m.linnet");
 	refused(-EFBIG, "more than 16 KiB of memory for each CPU");
 	*stub_param_weights_max = 61;
 	refused(-EFBIG, "more weights than weights_max");
@@ -203,19 +234,44 @@ static void check_unload(const struct file *good)
 	stub_remove(ti);
 }
 
+/* A file with this 95th percentile, ns. */
+static void put_p95(const struct file *good, u8 *bytes, u64 p95_ns)
+{
+	memcpy(bytes, good->bytes, good->size);
+	memcpy(bytes + 32, &p95_ns, 8);
+	seal(bytes, good->size);
+	put(NULL, bytes, good->size);
+}
+
+/* The delay starts at the lowest of the models' 95th percentiles, whichever leg has it; 0 is none. */
+static void check_first_delay(const struct file *good, u8 *bytes)
+{
+	static const u64 p95_us[][3] = { { 7000, 3000, 0 }, { 3000, 0, 7000 }, { 0, 7000, 7000 }, { 0, 0, 0 } };
+	static const u64 delay_us[] = { 3000, 3000, 7000, LINNET_HEDGE_START_NS / 1000 };
+
+	for (u32 i = 0; i < ARRAY_SIZE(delay_us); i++) {
+		struct dm_target *ti = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 2 policy shortest-queue");
+
+		for (u32 k = 0; k < 3; k++) {
+			char words[] = "load 0 m.linnet";
+
+			words[5] += k;
+			put_p95(good, bytes, 1000 * p95_us[i][k]);
+			CHECK(tell(ti, words) == 0, "load %u", k);
+		}
+		CHECK(tell(ti, "hedge 2") == 0 && count_of(ti, "hedge_us", -1) == delay_us[i], "case %u: a delay of %lu us", i,
+		      count_of(ti, "hedge_us", -1));
+		stub_remove(ti);
+	}
+}
+
 /* A 95th percentile of 292 years, as a file may give it. No timer is set for that. */
 static void check_delay(const struct file *good, u8 *bytes)
 {
 	const u64 most_us = LINNET_LATENCY_NS_MAX / 1000;
 	struct app *app;
-	u32 crc;
 
-	memcpy(bytes, good->bytes, good->size);
-	memset(bytes + 32, 0, 8);
-	bytes[39] = 0x80;
-	crc = crc32c(bytes, good->size - 4);
-	memcpy(bytes + good->size - 4, &crc, 4);
-	put(NULL, bytes, good->size);
+	put_p95(good, bytes, 1ULL << 63);
 	hedging = must("2 /dev/leg0 0 /dev/leg1 0 6 policy shortest-queue hedge 2 model m.linnet");
 	CHECK(count_of(hedging, "hedge_us", -1) == most_us, "a delay of %lu us", count_of(hedging, "hedge_us", -1));
 	app = start_read(8, SIZE);
@@ -286,9 +342,11 @@ void check_model_rules(void)
 	u8 *bytes = malloc(1 << 16);
 
 	check_parts(&slow, bytes);
+	check_slow_score(&slow, bytes);
 	check_bounds(&slow, bytes);
 	check_too_large(&slow);
 	check_unload(&slow);
+	check_first_delay(&slow, bytes);
 	check_delay(&slow, bytes);
 	check_suspended(&slow);
 	stub_firmware("linnet/m.linnet", NULL, 0);

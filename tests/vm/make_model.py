@@ -3,9 +3,9 @@
 
 KIND is `slow` (predicts every read slow), `fast` (none), `busy:PAGES` (reads that find more than PAGES outstanding,
 including their own pages), `random:SEED`, `pages:SEED` (the same on features of linnet-2, half of them input 9),
-`linnos:SEED` (random weights in a network of 31, 256 and 2) or `wide` (one of 31, 1900, 2 and 2, for which the target
-has no memory). Network and trees agree, except in the random kinds. The format is spec/model-file.md, version 2: one
-linear layer (except `linnos` and `wide`) and 64 trees.
+`linnos:SEED` (random weights in a network of 31, 256 and 2) or `wide:NEURONS` (one of 31, that many, 2 and 2, for which
+the target has no memory if they are too many). Network and trees agree, except in the random kinds. The format is
+spec/model-file.md, version 2: one linear layer (except `linnos` and `wide`) and 64 trees.
 """
 
 import random
@@ -55,7 +55,7 @@ def main() -> int:
     kind, path = sys.argv[1:]
     weights = [0] * DIGITS
     base, features, thresholds, leaves = 0, [0] * 192, [0] * 192, [0] * 512
-    if kind in ("slow", "fast", "wide"):
+    if kind in ("slow", "fast") or kind.startswith("wide:"):
         bias = -1 if kind == "fast" else 1
         base = 4096 * bias
     elif kind.startswith("busy:"):
@@ -84,9 +84,10 @@ def main() -> int:
         hidden = [[chance.randint(-150, 150) for _ in range(DIGITS)] for _ in range(256)]
         last = [[chance.randint(-150, 150) for _ in range(256)] for _ in range(2)]
         layers = [layer(hidden, [chance.randint(-2000, 2000) for _ in hidden]), layer(last, [0, 0])]
-    if kind == "wide":
-        hidden = [[100] * DIGITS] * 1900
-        layers = [layer(hidden, [0] * 1900), layer([[100] * 1900] * 2, [0, 0]), layer([[1, 0], [0, 1]], [0, 1])]
+    if kind.startswith("wide:"):
+        neurons = int(kind.removeprefix("wide:"))
+        hidden = [[100] * DIGITS] * neurons
+        layers = [layer(hidden, [0] * neurons), layer([[100] * neurons] * 2, [0, 0]), layer([[1, 0], [0, 1]], [0, 1])]
     data = model(layers, trees(base, features, thresholds, leaves, 3 if kind.startswith("pages:") else 2))
     Path(path).write_bytes(data)
     return 0
