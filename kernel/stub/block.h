@@ -76,6 +76,7 @@ struct bio {
 	void (*bi_end_io)(struct bio *bio);
 	void *bi_private;
 	struct cgroup_subsys_state *bi_css;
+	void *bi_integrity, *bi_crypt_context;
 };
 #define bio_op(b) ((b)->bi_opf & REQ_OP_MASK)
 #define op_is_write(op) ((op) & 1)
@@ -83,8 +84,8 @@ struct bio {
 #define bio_sectors(b) ((b)->bi_iter.bi_size >> SECTOR_SHIFT)
 #define bio_end_sector(b) ((b)->bi_iter.bi_sector + bio_sectors(b))
 #define bio_set_dev(b, d) ((void)((b)->bi_bdev = (d)))
-#define bio_integrity(b) ((void)(b), NULL)
-#define bio_has_crypt_ctx(b) ((void)(b), false)
+#define bio_integrity(b) ((b)->bi_integrity)
+#define bio_has_crypt_ctx(b) ((b)->bi_crypt_context != NULL)
 #define CONFIG_BLK_CGROUP 1
 #define bio_blkcg_css(bio) ((bio)->bi_css)
 #define bio_associate_blkg_from_css(bio, css) ((bio)->bi_css = (css))

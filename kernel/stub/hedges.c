@@ -12,8 +12,9 @@ extern uint *const stub_param_hedge_kib;
 struct dm_target *hedging;
 blk_opf_t flags_of_reads = REQ_NOWAIT;
 
-/* The control group of the application. */
+/* The control group of the application; what its reads carry beside their pages. */
 static struct cgroup_subsys_state *group_of_reads;
+static void *integrity_of_reads, *context_of_reads;
 
 struct app *start_read(u64 sector, u32 size)
 {
@@ -23,6 +24,8 @@ struct app *start_read(u64 sector, u32 size)
 		app->vecs[i] = (struct bio_vec){ &app->pages[i], PAGE_SIZE, 0 };
 	app->b = new_bio(REQ_OP_READ | flags_of_reads, 0, sector, size);
 	app->b->bio.bi_css = group_of_reads;
+	app->b->bio.bi_integrity = integrity_of_reads;
+	app->b->bio.bi_crypt_context = context_of_reads;
 	app->b->bio.bi_io_vec = size <= SIZE ? app->vecs : NULL;
 	stub_submit(hedging, app->b);
 	return app;
@@ -222,17 +225,55 @@ void plain(u64 size, const char *why)
 	free(app);
 }
 
+/* The largest read that is hedged, as the parameter has it: out of range, it counts as the nearest limit. */
+static void check_sizes(void)
+{
+	static const struct { uint kib; u32 hedged, plain; } cases[] = {
+		{ 0, 4 << 10, 8 << 10 }, { 8, 8 << 10, 12 << 10 }, { 64, 64 << 10, 68 << 10 }, { U32_MAX, 64 << 10, 68 << 10 },
+	};
+
+	for (u32 i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct bio_vec vecs[16];
+		struct page *pages = calloc(16, PAGE_SIZE);
+		struct stub_bio *b = new_bio(REQ_OP_READ, 0, 8, cases[i].hedged);
+
+		for (u32 k = 0; k < 16; k++)
+			vecs[k] = (struct bio_vec){ &pages[k], PAGE_SIZE, 0 };
+		b->bio.bi_io_vec = vecs;
+		*stub_param_hedge_kib = cases[i].kib;
+		stub_submit(hedging, b);
+		CHECK(stub_own_count == 1 && !b->below, "hedge_kib %u: %u bytes are not hedged", cases[i].kib, cases[i].hedged);
+		while (stub_own_count)
+			stub_complete_own(0, BLK_STS_OK, 1);
+		plain(cases[i].plain, "beyond hedge_kib");
+		free(b);
+		free(pages);
+	}
+	*stub_param_hedge_kib = 64;
+}
+
+/* What a copy would lack, or where somebody polls for the read itself. */
+static void check_carried(void)
+{
+	int something;
+
+	flags_of_reads |= REQ_POLLED;
+	plain(SIZE, "polled");
+	flags_of_reads &= ~REQ_POLLED;
+	integrity_of_reads = &something;
+	plain(SIZE, "with integrity data");
+	integrity_of_reads = NULL;
+	context_of_reads = &something;
+	plain(SIZE, "encrypted");
+	context_of_reads = NULL;
+	earn(1);
+}
+
 static void check_plain(void)
 {
 	struct app *app;
 	u64 unhedged;
 
-	plain(68 << 10, "a large read");
-	*stub_param_hedge_kib = 8;
-	plain(12 << 10, "beyond hedge_kib");
-	*stub_param_hedge_kib = U32_MAX;
-	plain(68 << 10, "beyond the most that hedge_kib may be");
-	*stub_param_hedge_kib = 64;
 	tell(hedging, "policy baseline");
 	plain(SIZE, "baseline");
 	tell(hedging, "policy shortest-queue");
@@ -334,6 +375,39 @@ static void check_timer(void)
 	got(apps[1], 1, __LINE__);
 }
 
+/*
+ * Under linnos, and under what it is without a network, the second copy goes where ewma-inflight would send it: not to the
+ * first of the other legs, which is busy.
+ */
+static void check_linnos(void)
+{
+	put_model("fast", "fast.linnet");
+	for (u32 with_network = 0; with_network < 2; with_network++) {
+		struct app *busy[2], *app;
+
+		hedging = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 4 policy linnos hedge 50");
+		CHECK(!with_network || tell(hedging, "load fast.linnet") == 0, "load");
+		tell(hedging, "fail 0");
+		for (u32 i = 0; i < 2; i++) {
+			busy[i] = start_read(8, 68 << 10); /* too large for a copy */
+			CHECK(busy[i]->b->below && place(&busy[i]->b->bio) == 1, "leg 1 is not busy");
+		}
+		tell(hedging, "revive 0");
+		app = hedged(64);
+		CHECK(place(stub_own[0]) == 0 && place(stub_own[1]) == 2, "copies at legs %u and %u", place(stub_own[0]),
+		      place(stub_own[1]));
+		stub_complete_own(1, BLK_STS_OK, 2);
+		got(app, 2, __LINE__);
+		stub_complete_own(0, BLK_STS_OK, 1);
+		for (u32 i = 0; i < 2; i++) {
+			stub_complete(busy[i]->b, BLK_STS_OK);
+			free(busy[i]->b);
+			free(busy[i]);
+		}
+		stub_remove(hedging);
+	}
+}
+
 static bool slept;
 static void lose_at_last(void)
 {
@@ -364,11 +438,14 @@ void check_hedges(void)
 	check_orders();
 	check_both_fail();
 	check_plain();
+	check_sizes();
+	check_carried();
 	check_worker();
 	check_timer();
 	check_suspend();
 	check_hedges_under_load();
 	stub_remove(hedging);
+	check_linnos();
 	check_hedges_that_are_late();
 	check_hedges_above_md();
 }
