@@ -185,6 +185,7 @@ int main(int argc, char **argv)
 	check_flags();
 	check_again();
 	check_volume();
+	check_held_writes();
 	check_trust_races();
 	check_hedges();
 	check_probes();

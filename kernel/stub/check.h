@@ -69,6 +69,7 @@ void check_status(void);
 void check_flags(void);
 void check_again(void);
 void check_volume(void);
+void check_held_writes(void);
 void check_trust_races(void);
 void check_hedges(void);
 void check_probes(void);

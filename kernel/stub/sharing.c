@@ -5,6 +5,8 @@
  */
 #include "check.h"
 
+extern uint *const stub_param_digest_us;
+
 #define US 1000
 
 static u32 where(const struct stub_bio *b)
@@ -117,6 +119,21 @@ static void check_owner(void)
 	}
 	CHECK(renews(ti, 1, 30), "the owner's millisecond is over");
 	CHECK(!renews(ti, 0, 30), "the next one's is not");
+	stub_remove(ti);
+}
+
+/* However old the parameter lets it get, the digest is renewed after a millisecond. */
+static void check_limit(void)
+{
+	struct dm_target *ti = shared("2 /dev/leg0 0 /dev/leg1 0 2 policy shortest-queue");
+	uint before = *stub_param_digest_us;
+
+	CHECK(renews(ti, 1, 50), "the owner");
+	*stub_param_digest_us = 5000;
+	CHECK(!renews(ti, 0, 600), "another after 600 us");
+	CHECK(!renews(ti, 1, 399), "the owner after 999 us");
+	CHECK(renews(ti, 1, 1), "the owner after 1000 us");
+	*stub_param_digest_us = before;
 	stub_remove(ti);
 }
 
@@ -284,6 +301,7 @@ void check_sharing(void)
 
 	check_digest();
 	check_owner();
+	check_limit();
 	check_order();
 	check_late();
 	check_errors();
