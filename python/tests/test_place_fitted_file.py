@@ -167,9 +167,100 @@ def test_a_sheet_without_a_figure_is_written_as_such(model: PlacementModel) -> N
     assert math.isnan(again.drives["a0"].sheet["rnd_read_iops"])
 
 
-def test_lengths_are_checked_before_they_are_trusted() -> None:
-    body = container.FIXED.pack(container.MAGIC, 2, container.KIND, 0, 32, 1 << 31, 200)
-    with pytest.raises(ValueError, match="too large"):
-        container.unpack(body + struct.pack("<I", container.crc32c(body)))
-    with pytest.raises(ValueError, match="kind 1"):
-        container.unpack(container.FIXED.pack(container.MAGIC, 2, 1, 0, 32, 0, 0) + bytes(4))
+MAGIC = bytes.fromhex("894C4E540D0A1A0A")
+
+
+def sealed(body: bytes) -> bytes:
+    return body + struct.pack("<I", container.crc32c(body))
+
+
+def small(
+    magic: bytes = MAGIC,
+    version: int = 2,
+    kind: int = 4,
+    head: bytes = b"{}",
+    size: int | None = None,
+    rows: int = 1,
+    columns: int = 2,
+    numbers: bytes = struct.pack("<2d", 1.5, -2.5),
+) -> bytes:
+    """A file as the table of ``spec/place-model.md`` has it, with fields that may be wrong."""
+    size = 28 + len(head) + len(numbers) + 4 if size is None else size
+    return sealed(struct.pack("<8sHHIIII", magic, version, kind, len(head), size, rows, columns) + head + numbers)
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        (small(magic=MAGIC[:7] + b"x", version=9)[:20], r"not a model file \(magic, offset 0\)"),
+        (small(version=9)[:31], "truncated at 31 bytes"),
+        (small(version=1, kind=9), r"version 1 \(offset 8\)"),
+        (small(version=3), r"version 3 \(offset 8\)"),
+        (small(kind=1, rows=1 << 31), r"kind 1 \(offset 10\)"),
+        (small(rows=1 << 31), r"too large \(offset 16\).* 2147483648 rows"),
+        (small(head=b"{ }", size=50), r"do not add up to its size \(offset 16\)"),
+        (small(columns=3), r"do not add up to its size \(offset 16\)"),
+        (small() + b"x", r"51 bytes; its head says 50 \(offset 16\)"),
+        (small()[:-1] + b"x", r"checksum does not match \(offset 46\)"),
+        (small(head=b"{"), r"head is not JSON \(offset 28\)"),
+        (small(head=b"[]"), r"head is not an object \(offset 28\)"),
+        *(
+            (small(numbers=struct.pack("<2d", *numbers)), rf"not finite \(offset {offset}\)")
+            for offset, numbers in ((30, (math.nan, 0.0)), (38, (0.0, math.inf)), (38, (0.0, -math.inf)))
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_refusal_says_where(file: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        container.unpack(file)
+
+
+def test_a_small_file_is_read() -> None:
+    head, columns = container.unpack(small())
+    assert head == {} and columns.tolist() == [[1.5], [-2.5]]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1 << 16, 1), (1, 256)])
+def test_rows_and_columns_up_to_the_limit_are_read(rows: int, columns: int) -> None:
+    numbers = bytes(8 * rows * columns)
+    assert container.unpack(small(rows=rows, columns=columns, numbers=numbers))[1].shape == (columns, rows)
+    rows, columns = (rows + 1, 1) if columns == 1 else (1, columns + 1)
+    with pytest.raises(ValueError, match=rf"too large .* {rows} rows, {columns} columns"):
+        container.unpack(small(rows=rows, columns=columns, numbers=bytes(8 * rows * columns)))
+
+
+@pytest.mark.parametrize(("size", "message"), [(64 << 20, "32 bytes; its head says"), ((64 << 20) + 1, "too large")])
+def test_a_size_up_to_the_limit_is_believed(size: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        container.unpack(sealed(struct.pack("<8sHHIIII", MAGIC, 2, 4, size - 32, size, 0, 0)))
+
+
+def test_a_file_without_rows_is_refused(model: PlacementModel) -> None:
+    head, columns = container.unpack(to_bytes(model))
+    with pytest.raises(ValueError, match="columns of 0 rows"):
+        from_bytes(container.pack(head, columns[:, :0]))
+
+
+def test_a_latency_that_was_not_measured_is_none(model: PlacementModel) -> None:
+    head, columns = container.unpack(to_bytes(model))
+    columns[-1, :3] = -1000
+    columns[-2, 0] = -50
+    again = from_bytes(container.pack(head, columns))
+    outcomes = again.latency.known.outcomes
+    assert np.isnan(outcomes[:3, -1]).all() and np.isnan(outcomes).sum() == 3 and outcomes[0, -2] == -50
+    assert container.unpack(to_bytes(again))[1][-1, :4].tolist() == [-1000, -1000, -1000, columns[-1, 3]]
+    columns[-2, 0] = -50.1
+    with pytest.raises(ValueError, match="an outcome is out of range"):
+        from_bytes(container.pack(head, columns))
+
+
+def test_the_first_form_has_the_usual_length_of_reads(model: PlacementModel) -> None:
+    head, columns = container.unpack(to_bytes(model))
+    head["form"] = "open-loop-1"
+    for target in head["targets"]:
+        del target["hyperparameters"][-2]
+    old = from_bytes(container.pack(head, np.delete(columns, [3, 5], axis=0)))
+    for process, target in zip(old.latency.processes, head["targets"], strict=True):
+        first, last = target["hyperparameters"][:-1], target["hyperparameters"][-1]
+        assert list(process.theta) == [*first, math.log(0.5), last]
