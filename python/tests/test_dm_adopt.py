@@ -51,6 +51,7 @@ def test_udev_looks_at_the_array_again_below_its_volume(host: MdHost) -> None:
         ("array_state", "inactive", "inactive"),
         ("resync_start", "0", "uncleanly"),
         ("sync_action", "recover", "recover"),
+        ("reshape_position", "8192", "a reshape to finish"),
         ("bitmap/backlog", "256", "write-behind"),
         ("bitmap/metadata", "clustered", "other machines write"),
         ("bitmap/location", "file", "its bitmap in a file"),
