@@ -57,7 +57,8 @@ _Static_assert(sizeof(off_t) == 8, "liblinnet needs an off_t of 8 bytes");
 #define LINNET_READER_REPLICAS_MAX 8u
 
 /*
- * One copy of the data. Byte 0 of the data is byte `offset` of the file or device. (What a policy knows of a replica is
+ * One copy of the data: a regular file or a block device, since for the data of a pipe or a socket io_submit(2) itself waits.
+ * Byte 0 of the data is byte `offset` of the file or device. (What a policy knows of a replica is
  * the core's struct linnet_replica.)
  */
 struct linnet_reader_replica {
@@ -137,6 +138,7 @@ int linnet_submit(struct linnet_reader *reader, struct linnet_request *request);
  * filter of system calls). linnet_reap has then waited for the reads in flight: the requests and buffers are the
  * caller's again, without results. Every later call gives this errno; linnet_reader_close still frees the reader.
  */
+struct timespec; /* strict C99 has none in time.h */
 int linnet_reap(struct linnet_reader *reader, struct linnet_request **done, unsigned most,
 		const struct timespec *timeout);
 

@@ -11,13 +11,19 @@ declared=$(sed -n 's/^[a-z].*[ *]\(linnet_[a-z_]*\)(.*/\1/p' liblinnet.h | sort)
 exported=$(nm -D --defined-only "$out/liblinnet.so.1" | sed -n 's/.* T \(.*\)/\1/p' | sort)
 [ "$(echo "$declared" | sed 's/$/@@LIBLINNET_1/')" = "$exported" ] || fail "exported: $exported; declared: $declared"
 
-# The manual page names each and has its line in the synopsis.
+# The manual page names each and has its line in the synopsis; and its errors are those that the header names.
 for name in $declared; do
 	sed -n '/^\.SH NAME/,/^\.SH SYN/p' linnet_read.3 | grep -qw "$name" || fail "linnet_read.3 does not name $name"
 	grep -q "^\.BI \".*$name(" linnet_read.3 || fail "linnet_read.3 has no synopsis of $name"
 done
+errors=$(sed -n '/^struct linnet_reader;/,$p' liblinnet.h | grep -o '\<E[A-Z][A-Z]*\>' | sort -u)
+for error in $errors; do
+	sed -n '/^\.SH ERRORS/,/^\.SH NOTES/p' linnet_read.3 | grep -q "^\.B $error$" || fail "linnet_read.3 has no error $error"
+done
 
 echo '#include "liblinnet.h"' | "$CC" -std=c11 -Wall -Wextra -Werror -pedantic -I. -fsyntax-only -x c -
+# Without extensions time.h has no struct timespec before C11.
+echo '#include "liblinnet.h"' | "$CC" -std=c99 -Wall -Wextra -Werror -I. -fsyntax-only -x c - || fail "C99"
 cxx=skipped
 if command -v "$CXX" >/dev/null; then
 	echo '#include "liblinnet.h"' | "$CXX" -std=c++17 -Wall -Wextra -Werror -I. -fsyntax-only -x c++ - || fail "C++"
