@@ -35,7 +35,9 @@ rm -- *.o embed
 cd - >/dev/null
 
 make -s install CC="$cc" DESTDIR="$out/root" PREFIX=/opt/linnet >"$out/log" 2>&1 || { cat "$out/log"; fail "make install"; }
-make -s -C ../lib install CC="$cc" DESTDIR="$out/root" PREFIX=/opt/linnet OUT="$out/lib" >"$out/log" 2>&1 || { cat "$out/log"; fail "make -C lib install"; }
+# The other library as where libraries are kept by architecture.
+libdir=/opt/linnet/lib/this-arch
+make -s -C ../lib install CC="$cc" DESTDIR="$out/root" PREFIX=/opt/linnet LIBDIR=$libdir OUT="$out/lib" >"$out/log" 2>&1 || { cat "$out/log"; fail "make -C lib install"; }
 for header in "$out"/root/opt/linnet/include/linnet/*.h; do
 	[ "${header##*/}" = reads.h ] || "$cc" -std=c11 -Wall -Wextra -Werror -fsyntax-only -x c "$header"
 done
@@ -50,7 +52,7 @@ if ! command -v pkg-config >/dev/null; then
 	echo "the core in a program: compiled in its tree; installed without a test of pkg-config: skipped, there is none"
 	exit 0
 fi
-export PKG_CONFIG_PATH="$out/root/opt/linnet/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$out/root"
+export PKG_CONFIG_PATH="$out/root/opt/linnet/lib/pkgconfig:$out/root$libdir/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$out/root"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' ../Cargo.toml | head -n 1)
 for package in linnet-core linnet; do
 	[ "$(pkg-config --modversion $package)" = "$version" ] || fail "$package.pc has not the version $version"
@@ -69,5 +71,5 @@ echo '#include <liblinnet.h>
 #include <linnet/linnet.h>
 int main(void) { linnet_reader_close(NULL); return linnet_is_slow(1, 1); }' >both.c
 eval "$cc both.c $(pkg-config --cflags --libs linnet-core linnet) -o both"
-LD_LIBRARY_PATH="$out/root/opt/linnet/lib" ./both
+LD_LIBRARY_PATH="$out/root$libdir" ./both
 echo "the core in a program: compiled in its tree, and installed with linnet-core.pc ($plus); with liblinnet as well"
