@@ -168,6 +168,9 @@ impl Served {
         };
         let error = if failed { None } else { self.carry(ask, data).err() };
         let full = error.as_ref().is_some_and(no_space);
+        if full {
+            self.ledger().no_space += 1;
+        }
         let failed = failed || error.is_some();
         let sample = Sample {
             arrive_ns,

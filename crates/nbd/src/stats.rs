@@ -45,7 +45,7 @@ pub struct Sample {
     pub size_bytes: u32,
     /// The command.
     pub command: Command,
-    /// Whether the model failed it.
+    /// Whether it failed ([`ExportStats::failed`]).
     pub failed: bool,
     /// The latency that the model computed.
     pub latency_ns_model: Nanos,
@@ -97,12 +97,15 @@ pub struct ExportStats {
     pub name: String,
     /// Answered requests by [`Command`], in the order of the enum.
     pub commands: [u64; COMMANDS],
-    /// Bytes of answered reads.
+    /// Bytes of reads that succeeded.
     pub read_bytes: u64,
-    /// Bytes of answered writes.
+    /// Bytes of writes that succeeded.
     pub write_bytes: u64,
-    /// Requests that the model failed.
+    /// Answered requests that failed: the model failed or lost them, the host could not read or write their data, or a
+    /// caller in this process broke the rules of a command.
     pub failed: u64,
+    /// Those of them whose data the host had no memory, or no space on its disk, for.
+    pub no_space: u64,
     /// Requests that the model lost.
     pub lost: u64,
     /// Requests that were refused without asking the model: beyond the end, malformed, or of unknown kind.
@@ -193,9 +196,16 @@ impl ExportStats {
         }
         let _ = write!(
             out,
-            ",\"read_bytes\":{},\"write_bytes\":{},\"failed\":{},\"lost\":{},\"refused\":{},\"late_share\":{},\
+            ",\"read_bytes\":{},\"write_bytes\":{},\"failed\":{},\"no_space\":{},\"lost\":{},\"refused\":{},\"late_share\":{},\
              \"memory_bytes\":{}",
-            self.read_bytes, self.write_bytes, self.failed, self.lost, self.refused, self.late_share, self.memory_bytes
+            self.read_bytes,
+            self.write_bytes,
+            self.failed,
+            self.no_space,
+            self.lost,
+            self.refused,
+            self.late_share,
+            self.memory_bytes
         );
         for (name, spread) in [("model", self.model), ("achieved", self.achieved), ("excess", self.excess)] {
             let _ = write!(
@@ -235,6 +245,7 @@ pub(crate) struct Ledger {
     read_bytes: u64,
     write_bytes: u64,
     failed: u64,
+    pub no_space: u64,
     pub lost: u64,
     pub refused: u64,
     late: u64,
@@ -253,6 +264,7 @@ impl Ledger {
             read_bytes: 0,
             write_bytes: 0,
             failed: 0,
+            no_space: 0,
             lost: 0,
             refused: 0,
             late: 0,
@@ -265,6 +277,7 @@ impl Ledger {
     pub fn record(&mut self, sample: Sample) {
         self.commands[sample.command as usize] += 1;
         match sample.command {
+            _ if sample.failed => {}
             Command::Read => self.read_bytes += u64::from(sample.size_bytes),
             Command::Write => self.write_bytes += u64::from(sample.size_bytes),
             _ => {}
@@ -294,6 +307,7 @@ impl Ledger {
             read_bytes: self.read_bytes,
             write_bytes: self.write_bytes,
             failed: self.failed,
+            no_space: self.no_space,
             lost: self.lost,
             refused: self.refused,
             late_share: if answered == 0 { 0.0 } else { self.late as f64 / answered as f64 },

@@ -361,5 +361,8 @@ fn a_drive_without_memory_is_full() {
     assert_eq!(client.ask(WRITE_ZEROES, 0, 0, 4096, &[]), Ok(vec![]));
     assert_eq!(client.read(0, 4096), Ok(vec![0; 4096]));
     let stats = handle.stop();
-    assert_eq!((stats.exports[0].failed, stats.exports[0].memory_bytes), (2, 0));
+    let drive = &stats.exports[0];
+    assert_eq!((drive.failed, drive.no_space, drive.memory_bytes), (2, 2, 0));
+    assert_eq!((drive.commands[1], drive.write_bytes, drive.read_bytes), (1, 0, 4096));
+    assert!(stats.to_json().contains(r#""write_bytes":0,"failed":2,"no_space":2,"lost":0"#));
 }
