@@ -52,8 +52,8 @@ WHEN = {
 
 
 APART_S = 0.02
-"""Drives lose power after the machine and one after the other, at most so far apart: each has done more or less of what it
-was sent. Before the machine, they would meet another fault of md (docs/design/dm-md.md)."""
+"""Drives lose power after the machine and one after the other, at most so far apart: each has done more or less of what
+it was sent. Before the machine, they would meet another fault of md (docs/design/dm-md.md)."""
 
 
 def begin(machine: Machine, volume: Drives) -> None:
