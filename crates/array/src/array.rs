@@ -62,9 +62,8 @@ pub struct Array {
     limits: [Due; 2],
     /// Copies of reads that may become late, by when they were sent.
     waiting: Due,
-    counters: Counters,
-    /// The counters were reset.
-    were_reset: bool,
+    /// Of the requests since the last reset, and of those before it.
+    counters: [Counters; 2],
     all: Mask,
     #[cfg(test)]
     pub(crate) canary: Option<Breakage>,
@@ -104,8 +103,7 @@ impl Array {
             clone_rate: config.clone_budget,
             limits: [0, 1].map(|kind| Due::new(TimerId::new(kind, 0, Alarm::Limit))),
             waiting: Due::new(TimerId::new(0, 0, Alarm::Late)),
-            counters: Counters::default(),
-            were_reset: false,
+            counters: Default::default(),
             policy,
             placement,
             all: ((1u16 << config.replicas) - 1) as Mask,
@@ -115,9 +113,9 @@ impl Array {
         })
     }
 
-    /// Counts so far, or since [`Array::reset_counters`].
+    /// Counts of all requests so far, or of those that arrived since [`Array::reset_counters`].
     pub fn counters(&self) -> &Counters {
-        &self.counters
+        &self.counters[0]
     }
 
     /// What limits the hedges: the policy's own budget, or that of the array.
@@ -125,10 +123,10 @@ impl Array {
         self.hedge_rate.unwrap_or(self.settings.hedges)
     }
 
-    /// Sets all counts to 0.
+    /// Sets all counts to 0. What requests do that arrived before is not counted any more.
     pub fn reset_counters(&mut self) {
-        self.counters = Counters::default();
-        self.were_reset = true;
+        self.counters[0] = Counters::default();
+        self.slab.reset();
     }
 
     /// The state of each device as the array knows it.
@@ -170,14 +168,14 @@ impl Array {
         let row = self.placement.row_of(stream);
         let index = self.slab.insert(tag, now, stream as u32, row as u32, *request);
         if !request.op.is_read() {
-            self.counters.writes += 1;
+            self.counters[0].writes += 1;
             let replicas = if self.config.write_mode == WriteMode::All { self.config.replicas } else { 1 };
             for k in 0..replicas {
                 self.launch(now, index, k, Launch::default(), out);
             }
             return;
         }
-        self.counters.reads += 1;
+        self.counters[0].reads += 1;
         self.revokes.earn(&self.settings.revokes);
         if let Some(rate) = &self.hedge_rate {
             self.hedges.earn(rate);
@@ -220,7 +218,7 @@ impl Array {
     /// A copy failed with an error.
     pub fn failed(&mut self, now: Nanos, copy: CopyId, out: &mut Vec<Output>) {
         if let Some((index, k)) = self.land(copy) {
-            self.counters.errors += 1;
+            self.counters[self.slab.get(index).set()].errors += 1;
             self.lose(now, index, k, out);
         }
     }
@@ -234,17 +232,17 @@ impl Array {
         slot.copies -= 1;
         // A refused copy costs the device nothing, so one of the read's other copies no longer counts as extra.
         let taken_back = u64::from(slot.copies > 0);
-        debug_assert!(taken_back <= self.counters.extra_io || self.were_reset, "a copy that was not counted");
-        // It may have been counted before a reset.
-        self.counters.extra_io = self.counters.extra_io.saturating_sub(taken_back);
+        let counters = &mut self.counters[slot.set()];
+        debug_assert!(taken_back <= counters.extra_io, "a copy that was not counted");
+        counters.extra_io -= taken_back;
+        counters.refusals += 1;
+        counters.revokes += 1;
         let (flying, answered, flight) = (slot.flying, slot.answered, slot.flights[k].core);
         let device = self.placement.device(slot.row, k);
         self.policy.lost(device, &slot.request);
         let replica = &mut self.replicas[device];
         replica.withdraw(&flight, now);
         replica.note_revoke();
-        self.counters.refusals += 1;
-        self.counters.revokes += 1;
         if flying == 0 && !answered {
             self.retry_at(now + self.config.failover_ns, index, out);
         }
@@ -291,8 +289,9 @@ impl Array {
             return;
         }
         slot.answered = true;
-        self.counters.hedges_won += u64::from(slot.hedges & (1 << k) != 0);
-        self.counters.probing.answered_read(slot.drawn, now - slot.arrive_ns);
+        let counters = &mut self.counters[slot.set()];
+        counters.hedges_won += u64::from(slot.hedges & (1 << k) != 0);
+        counters.probing.answered_read(slot.drawn, now - slot.arrive_ns);
         out.push(Output::Complete {
             tag: slot.tag,
             stream: slot.stream as usize,
@@ -318,7 +317,7 @@ impl Array {
         }
         let goes_on = slot.request.op.is_read() && !slot.answered && slot.flying == 0 && slot.submitted != self.all;
         if goes_on {
-            self.counters.failovers += 1;
+            self.counters[slot.set()].failovers += 1;
             self.retry_at(now + self.config.failover_ns, index, out);
         }
         self.settle(now, index, out);
@@ -344,7 +343,8 @@ impl Array {
             if slot.succeeded {
                 out.push(Output::Complete { tag, stream, tenant, op, arrive_ns, latency_ns: now - arrive_ns });
             } else {
-                *(if op.is_read() { &mut self.counters.reads_failed } else { &mut self.counters.writes_failed }) += 1;
+                let counters = &mut self.counters[slot.set()];
+                *(if op.is_read() { &mut counters.reads_failed } else { &mut counters.writes_failed }) += 1;
                 out.push(Output::Fail { tag, stream, tenant, op, arrive_ns });
             }
         }

@@ -117,6 +117,8 @@ pub(crate) struct State {
     pub tag: u64,
     pub arrive_ns: Nanos,
     pub generation: u32,
+    /// Requests of this slot from this generation on arrived after the last [`Slab::reset`].
+    since: u32,
     pub stream: u32,
     /// Row of the placement.
     pub row: u32,
@@ -157,6 +159,7 @@ impl State {
             tag: 0,
             arrive_ns: 0,
             generation: 0,
+            since: 0,
             stream: 0,
             row: 0,
             live: false,
@@ -178,6 +181,17 @@ impl State {
 
     pub(crate) fn copy_id(&self, slot: usize, k: usize) -> CopyId {
         CopyId(pack(slot, self.generation, k as u32))
+    }
+
+    /// Which counters have this request: 0 if it arrived since the last [`Slab::reset`], 1 if before it.
+    pub(crate) fn set(&self) -> usize {
+        self.set_of(self.generation)
+    }
+
+    /// The same of a request that had the slot in this generation.
+    fn set_of(&self, generation: u32) -> usize {
+        // The generations before `since` are the half of all that lies behind it.
+        usize::from(generation.wrapping_sub(self.since) & GENERATION_MASK > GENERATION_MASK / 2)
     }
 }
 
@@ -209,9 +223,16 @@ impl Slab {
             }
         };
         let slot = &mut self.slots[index];
-        slot.state =
-            State { request, tag, arrive_ns, generation: slot.generation, stream, row, live: true, ..State::vacant() };
+        let (generation, since) = (slot.generation, slot.since);
+        slot.state = State { request, tag, arrive_ns, generation, since, stream, row, live: true, ..State::vacant() };
         index
+    }
+
+    /// From now on the requests so far have a set of counters of their own.
+    pub(crate) fn reset(&mut self) {
+        for slot in &mut self.slots {
+            slot.since = (slot.generation + u32::from(slot.live)) & GENERATION_MASK;
+        }
     }
 
     pub(crate) fn remove(&mut self, index: usize) {
@@ -236,6 +257,11 @@ impl Slab {
         let slot = self.slots.get(index)?;
         let current = slot.live && slot.generation == (id.0 >> 4) as u32 & GENERATION_MASK;
         (current && k < REPLICAS_MAX && slot.flying & (1 << k) != 0).then_some((index, k))
+    }
+
+    /// Which counters have a copy, also one that has ended.
+    pub(crate) fn set_of(&self, id: CopyId) -> usize {
+        self.slots.get((id.0 >> 32) as usize).map_or(0, |slot| slot.set_of((id.0 >> 4) as u32 & GENERATION_MASK))
     }
 
     /// True if the request that the timer was set for is still live.

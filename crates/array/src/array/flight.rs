@@ -24,14 +24,15 @@ impl Array {
         let replica = &mut self.replicas[device];
         let in_flight = replica.in_flight();
         let core = replica.arrive(&self.settings, now, &slot.request, how.probe);
-        self.counters.probes += u64::from(core.is_probe());
+        let counters = &mut self.counters[slot.set()];
+        counters.probes += u64::from(core.is_probe());
         slot.flights[k] = Flight { core, in_flight };
         slot.submitted |= 1 << k;
         slot.flying |= 1 << k;
         let is_read = slot.request.op.is_read();
-        self.counters.submits += 1;
+        counters.submits += 1;
         if slot.copies > 0 {
-            *(if is_read { &mut self.counters.extra_io } else { &mut self.counters.extra_writes }) += 1;
+            *(if is_read { &mut counters.extra_io } else { &mut counters.extra_writes }) += 1;
         }
         slot.copies += 1;
         let (copy, tag, request) = (slot.copy_id(index, k), slot.tag, slot.request);
@@ -47,7 +48,7 @@ impl Array {
     /// Ends the flight of a copy. `None` if it has already ended.
     pub(super) fn land(&mut self, copy: CopyId) -> Option<(usize, usize)> {
         let Some((index, k)) = self.slab.copy(copy) else {
-            self.counters.late += 1;
+            self.counters[self.slab.set_of(copy)].late += 1;
             return None;
         };
         self.slab.at(index).flying &= !(1 << k);
@@ -64,9 +65,10 @@ impl Array {
         if inflection_ns == 0 || !(answered || slow) {
             return;
         }
-        self.counters.false_submits += u64::from(slow && slot.predicted_fast & (1 << k) != 0);
+        let counters = &mut self.counters[slot.set()];
+        counters.false_submits += u64::from(slow && slot.predicted_fast & (1 << k) != 0);
         if slot.sampled & (1 << k) != 0 {
-            self.counters.probing.answered_probe(waited_ns, inflection_ns);
+            counters.probing.answered_probe(waited_ns, inflection_ns);
         }
     }
 
@@ -86,7 +88,7 @@ impl Array {
             let slot = self.slab.at(index);
             let device = self.placement.device(slot.row, k);
             out.push(Output::Cancel { device, copy, timed_out: true });
-            self.counters.timeouts += 1;
+            self.counters[slot.set()].timeouts += 1;
             let waited_ns = now.saturating_sub(slot.flights[k].core.arrived_ns());
             self.judge(index, k, waited_ns, false);
             self.land(copy);

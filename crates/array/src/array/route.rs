@@ -36,28 +36,29 @@ impl Array {
         };
         let (next, last) = (ask.next, ask.last);
         let at_primary = ask.first && candidates & 1 != 0;
-        self.counters.forced_submits += u64::from((last || all_tried) && self.predicts);
+        let set = slot.set();
+        self.counters[set].forced_submits += u64::from((last || all_tried) && self.predicts);
         let submit = match choice {
             // The policy chose another device although the primary was available.
             Choice::Submit(submit) if at_primary && submit.replica != next && self.config.probe_share > 0.0 => {
                 if self.draw(now, index, next, outlook) {
                     Submit::to(next).hedged(submit.hedge_after)
                 } else {
-                    self.counters.predictions += u64::from(submit.predicted_fast);
+                    self.counters[set].predictions += u64::from(submit.predicted_fast);
                     submit
                 }
             }
             Choice::Submit(submit) => {
-                self.counters.predictions += u64::from(submit.predicted_fast);
+                self.counters[set].predictions += u64::from(submit.predicted_fast);
                 submit
             }
             Choice::Declined(submit) => {
-                self.counters.predictions += 1;
-                self.counters.budget_denied += u64::from(!submit.probe);
+                self.counters[set].predictions += 1;
+                self.counters[set].budget_denied += u64::from(!submit.probe);
                 submit
             }
             Choice::Revoke { hedge_after } => {
-                self.counters.predictions += u64::from(!last);
+                self.counters[set].predictions += u64::from(!last);
                 let kept = last || (self.config.probe_share > 0.0 && self.draw(now, index, next, outlook));
                 if !kept {
                     self.revoke(now, index, next, outlook, out);
@@ -73,14 +74,15 @@ impl Array {
         let slot = self.slab.at(index);
         slot.refused |= bit_of(&self.placement, slot, device);
         let request = slot.request;
+        let counters = &mut self.counters[slot.set()];
         self.replicas[device].note_revoke();
-        self.counters.revokes += 1;
+        counters.revokes += 1;
         let inflection_ns = self.inflection_ns[device];
         if inflection_ns > 0
             && let Some(Outcome::Done(at)) = outlook.peek_until(device, now, &request, now + inflection_ns)
             && !is_slow(at.saturating_sub(now), inflection_ns)
         {
-            self.counters.false_revokes += 1;
+            counters.false_revokes += 1;
         }
         self.retry_at(now + self.config.failover_ns, index, out);
     }
@@ -90,7 +92,7 @@ impl Array {
         let there = self.coin.happens(self.config.probe_share);
         let inflection_ns = self.inflection_ns[device];
         let slot = self.slab.at(index);
-        let probing = &mut self.counters.probing;
+        let probing = &mut self.counters[slot.set()].probing;
         probing.draws += 1;
         if there {
             probing.probes += 1;
@@ -127,7 +129,7 @@ impl Array {
                 let k = also.trailing_zeros() as usize;
                 self.launch(now, index, k, Launch { probe: false, may_revoke: untried & !also != 0 }, out);
             } else {
-                self.counters.budget_denied += 1;
+                self.counters[self.slab.get(index).set()].budget_denied += 1;
             }
         }
     }
@@ -161,10 +163,10 @@ impl Array {
             return;
         }
         if self.hedge_rate.is_some_and(|rate| !self.hedges.take(&rate)) {
-            self.counters.budget_denied += 1;
+            self.counters[slot.set()].budget_denied += 1;
             return;
         }
-        self.counters.hedges += 1;
+        self.counters[slot.set()].hedges += 1;
         let slot = self.slab.at(index);
         slot.hedged = true;
         slot.hedges |= bit;

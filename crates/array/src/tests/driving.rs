@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests the driver with simultaneous events, and with devices that refuse and cancel.
 
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroUsize;
 
 use super::*;
-use crate::{Error, Input, Observer, Playback, Progress, RunOptions, RunResult, policy, run, run_on};
+use crate::{
+    CopyId, Error, Input, Observer, Output, Playback, Progress, RunOptions, RunResult, WriteMode, policy, run, run_on,
+};
 use linnet_sim::{EventQueue, FaultPlan, Faulty, Lawful, VirtualClock, Window};
 use linnet_types::{Clock, Device, End, Ended, Request, Waited};
 
@@ -248,6 +251,78 @@ fn what_arrives_in_the_warm_up_is_served_and_in_no_result() {
     assert_eq!(part.reads.latency_ns, whole.reads.latency_ns[3..]);
     assert_eq!((part.counters.submits, part.log.clone(), part.event_hash), (6, whole.log, whole.event_hash));
     assert_eq!((none.reads.latency_ns.len(), none.counters), (0, crate::Counters::default()));
+}
+
+/// What happens to the copies of each request.
+#[derive(Default)]
+struct Copies {
+    tags: HashMap<CopyId, u64>,
+    timed_out: HashSet<CopyId>,
+    /// By tag: copies submitted, timed out, and answered after that.
+    seen: BTreeMap<u64, [u64; 3]>,
+}
+
+impl Copies {
+    fn count(&mut self, copy: CopyId, kind: usize) {
+        self.seen.entry(self.tags[&copy]).or_default()[kind] += 1;
+    }
+}
+
+impl Observer for Copies {
+    fn input(&mut self, _now: Nanos, input: &Input) {
+        if let &Input::Completed(copy) = input
+            && self.timed_out.contains(&copy)
+        {
+            self.count(copy, 2);
+        }
+    }
+
+    fn output(&mut self, _now: Nanos, output: &Output) {
+        match *output {
+            Output::Submit { copy, tag, .. } => {
+                self.tags.insert(copy, tag);
+                self.count(copy, 0);
+            }
+            Output::Cancel { copy, timed_out: true, .. } => {
+                self.timed_out.insert(copy);
+                self.count(copy, 1);
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn what_a_backlog_of_the_warm_up_does_later_is_not_counted() {
+    // Only the first device answers within the time limit. Reads are revoked, given up, hedged and answered while others
+    // arrive.
+    let stream: Vec<IoRecord> =
+        (0..80).map(|n| record(n * 50_000, if n % 5 == 4 { Op::Write } else { Op::Read })).collect();
+    let config = Config { replicas: 3, read_timeout_ns: 300_000, write_mode: WriteMode::All, ..Config::default() };
+    let learned = learned(&vec![Some(revokes_always()); 3]);
+    for name in ["linnos+hl", "clone", "ewma-hedged"] {
+        let mut all = crate::Counters::default();
+        for first in 0..80 {
+            let playback = Playback { warm_up_ns: first * 50_000, ..Playback::LOGGED };
+            let options = RunOptions { array: config, playback };
+            let policy = policy(name, &learned, &config).expect("a known name");
+            let (mut devices, mut copies) =
+                ([60_000, 400_000, 400_000].map(|ns| steady(ns, 400_000)), Copies::default());
+            let c = run(&mut devices, &[&stream], &thresholds(&learned), policy, &options, &mut copies)
+                .expect("the run succeeds")
+                .counters;
+            let seen = copies.seen.range(first..).fold([0; 3], |sum, (_, own)| [0, 1, 2].map(|i| sum[i] + own[i]));
+            assert_eq!([c.submits, c.timeouts, c.late], seen, "{name} from {first}");
+            assert_eq!((c.reads + c.writes, c.extra_writes), (80 - first, 2 * c.writes));
+            assert_eq!(c.submits, c.reads + c.writes + c.extra_io + c.extra_writes);
+            assert!(c.revokes <= 2 * c.reads && c.hedges.max(c.reads_failed) <= c.reads, "{c:?}");
+            if first == 0 {
+                all = c;
+            }
+        }
+        assert!(all.timeouts.min(all.late).min(all.extra_io) > 0, "{name}: {all:?}");
+        assert_eq!(all.revokes > 0, name == "linnos+hl", "{all:?}");
+    }
 }
 
 #[test]
