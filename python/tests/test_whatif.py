@@ -73,6 +73,18 @@ def test_only_seeds_count_as_repetitions() -> None:
     assert many[1] == pytest.approx(np.sqrt(0.72) * np.exp(half), rel=1e-3)
 
 
+def test_where_shares_hardly_matter_the_seeds_tell_the_interval() -> None:
+    # scipy.stats.t.interval over the logarithms of 0.8, 0.9 and 1.0.
+    known = pytest.approx((0.6792, 1.1827), abs=1e-3)
+    assert interval(of_seeds(0, 1, 2), [0.8, 0.9, 1.0]) == known
+    assert interval(of_seeds(0, 1, 2) * 4, [0.8, 0.9, 1.0] * 4) == known
+    # Where the seeds agree, the spread is that of the shares.
+    logs = np.log([0.5, 1.0] * 3)
+    half = 4.303 * logs.std(ddof=1) / np.sqrt(3)
+    low, high = interval(of_seeds(0, 0, 1, 1, 2, 2), [0.5, 1.0] * 3)
+    assert (low, high) == pytest.approx((np.sqrt(0.5) * np.exp(-half), np.sqrt(0.5) * np.exp(half)), rel=1e-3)
+
+
 def test_seeds_have_no_drive_in_common() -> None:
     setup = Setup(preset="970-evo", replicas=3, seed=7)
     drives = [seed + drive for seed in apart(setup, 4) for drive in range(setup.replicas)]
@@ -106,6 +118,35 @@ def test_a_small_gain_is_not_worth_it_unless_it_may_be_a_large_one() -> None:
     for k, cell in enumerate(found):
         cell["ewma-hedged"] = times((0.5, 0.95, 1.7)[k % 3]) | {"seed": k % 3}
     assert rank(found)[0]["gain"] < 0.10 and told(found)[0].startswith("Not certain")
+
+
+def hedged(ratios: tuple[float, float, float], oracle: float) -> list[dict[str, dict[str, Any]]]:
+    """Cells with these ratios of ewma-hedged, by seed, and this of the oracle."""
+    found = cells()
+    for cell in found:
+        seed = cell["baseline"]["seed"]
+        cell["ewma-hedged"] = times(ratios[seed]) | {"seed": seed}
+        cell[ORACLE] = times(oracle) | {"seed": seed}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ratios", "oracle", "says"),
+    [
+        ((0.7, 0.88, 1.1), 1.1, "Not certain"),
+        ((0.75, 0.91, 1.1), 1.1, "Not certain"),
+        ((0.5, 0.51, 0.52), 1.1, "A simple policy is enough"),
+        ((0.94, 0.95, 0.96), 1.1, "Not worth installing"),
+        ((0.75, 0.95, 1.2), 0.93, "Not worth installing"),
+    ],
+)
+def test_the_oracle_limits_only_what_it_beats(ratios: tuple[float, float, float], oracle: float, says: str) -> None:
+    found = hedged(ratios, oracle)
+    best = rank(found)[0]
+    headline, text, _ = told(found)
+    assert headline.startswith(says) and best["policy"] == "ewma-hedged"
+    assert ("the oracle, which knows" in text) == (oracle < 1), text
+    assert weigh(0.5, found)["headroom"] == pytest.approx(max(best["gain"], 1 - oracle))
 
 
 def test_the_rival_without_a_model_is_recommended_where_the_model_adds_nothing() -> None:
@@ -242,7 +283,8 @@ def test_a_fitted_preset_is_chosen_and_named() -> None:
 def test_the_command_keeps_its_options_and_keys(linnet: Callable[..., Any], small_drive: Path, tmp_path: Path) -> None:
     path = tmp_path / "trace.csv"
     write_trace(device_trace(2), path)
-    result = linnet("whatif", path, "--preset", small_drive, "--share", 0.75, "--seeds", 2, "--json")
+    drives = ",".join([str(small_drive)] * 3)
+    result = linnet("whatif", path, "--preset", drives, "--share", 0.75, "--seeds", 2, "--json")
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert {"headline", "text", "notes", "summary", "rows", "parameters", "recommendation", "candidates"} <= set(found)
@@ -267,6 +309,13 @@ def test_a_file_that_says_what_it_was_fitted_to_is_no_guess(tmp_path: Path) -> N
     ]
     assert [shares_of(Setup(preset=str(drives)), 0.0) for drives in ("cm7-r", own, f"cm7-r,{own}")] == [(0.0,)] * 3
     assert shares_of(Setup(preset="cm7-r,970-evo"), 0.9) == shares_of(Setup(preset=str(changed)), 0.0) == SHARES
+
+
+def test_each_drive_of_a_mixed_array_is_checked(linnet: Callable[..., Any]) -> None:
+    unknown = linnet("whatif", "a.csv", "--preset", "sata,floppy,970-evo")
+    assert unknown.returncode == 2 and "unknown preset 'floppy'" in unknown.stderr
+    queued = linnet("whatif", "a.csv", "--preset", "sata, consumer-deep-queued, 970-evo")
+    assert queued.returncode == 2 and "the queued engine has none" in " ".join(queued.stderr.split()), queued.stderr
 
 
 def test_one_replica_leaves_nothing_to_choose(linnet: Callable[..., Any]) -> None:

@@ -2,7 +2,8 @@
 """What the figures of policies say to an operator: scores, intervals, and what to deploy.
 
 A cell is one run of an array at one device-wide share and one seed; it has a row of figures for each policy. Only what
-can be deployed is recommended, with the way to do it, and only where the interval of its gain does not reach into loss.
+can be deployed is recommended, with the way to do it, and only where the interval of its gain over modelled drives does
+not reach into loss.
 """
 
 from __future__ import annotations
@@ -87,17 +88,23 @@ STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 def interval(cells: Sequence[Rows], ratios: Sequence[float]) -> tuple[float, float]:
     """The 95 % interval of the geometric mean, by Student's t.
 
-    The drive's share is not known, so the spread over shares is part of it. The shares of one seed have one load, so
-    only seeds count as repetitions. With one seed nothing is known: the interval is everything.
+    Each seed has its own drives, and all have the same traces: the interval is over drives, not over loads. The drive's
+    share is not known, so the spread over shares is part of it. The shares of one seed have one set of drives, so only
+    seeds count as repetitions, and where shares hardly matter the spread is that of the seeds' means, which is larger
+    than that of all cells. With one seed nothing is known: the interval is everything.
     """
     logs = np.log(ratios)
-    seeds = len({cell["baseline"]["seed"] for cell in cells})
+    of_seed: dict[int, list[float]] = {}
+    for cell, log in zip(cells, logs, strict=True):
+        of_seed.setdefault(cell["baseline"]["seed"], []).append(log)
+    seeds = len(of_seed)
     if seeds == 1:
         return 0.0, math.inf
     freedom = seeds - 1
     # Beyond the table, an expansion that is exact to a thousandth.
     student = STUDENT[freedom - 1] if freedom <= len(STUDENT) else 1.96 + 2.37 / freedom + 2.82 / freedom**2
-    half = student * logs.std(ddof=1) / math.sqrt(seeds)
+    spread = max(logs.std(ddof=1), np.std([np.mean(own) for own in of_seed.values()], ddof=1))
+    half = student * spread / math.sqrt(seeds)
     return float(np.exp(logs.mean() - half)), float(np.exp(logs.mean() + half))
 
 
@@ -143,7 +150,7 @@ def weigh(share: float, cells: Sequence[Rows]) -> dict[str, Any]:
         **told("simple", plain),
         **told("learned", ours),
         "oracle_p99_us": figure(ORACLE, "p99_us"),
-        "headroom": 1 - mean_of(scores(cells, ORACLE)),
+        "headroom": headroom(cells),
         "gain_over_baseline": 1 - mean_of(scores(cells, ours)),
         "gain_over_simple": 1 - mean_of(gains),
         "gain_low95": low,
@@ -180,10 +187,10 @@ def find(ranked: Sequence[dict[str, Any]], cells: Sequence[Rows], by_share: Sequ
     def finding(says: Literal["nothing", "unsure", "model", "device", "simple"], line: dict[str, Any]) -> Finding:
         return Finding(says, line, ours, cheap["policy"], model)
 
-    if headroom(cells) < WORTHWHILE or (most["gain"] < WORTHWHILE and not unclear(most)):
-        return finding("nothing", most)
     if most["gain"] < WORTHWHILE:
-        return finding("unsure", most)
+        # The oracle is greedy: it limits nothing where a policy is better.
+        limited = most["gain"] <= oracle_gain(cells) < WORTHWHILE
+        return finding("nothing" if limited or not unclear(most) else "unsure", most)
     over = against(cells, ours["policy"], best["policy"])
     beats = interval(cells, over)[1] < 1 and 1 - mean_of(over) >= WORTHWHILE
     chosen = ours if beats else cheap
@@ -217,16 +224,19 @@ def conclude(
     if found.says == "nothing":
         text = (
             f"{where} the best rule that can be deployed, {name}, gains {gain_of(line)} on mean, p99 and p99.9, extra "
-            f"reads counted; the oracle, which knows what every replica will answer, {percent(headroom(cells))}."
+            "reads counted"
         )
+        if (limit := oracle_gain(cells)) >= line["gain"]:
+            text += f"; the oracle, which knows what every replica will answer, {percent(limit)}"
+        text += "."
         return headline, f"{text} {sureness(doubt)}", nothing | sure(doubt)
     if found.says == "unsure":
         seeds = len({cell["baseline"]["seed"] for cell in cells})
         why = "one seed gives no interval" if seeds == 1 else "the 95 % interval of the gain reaches into loss"
         text = (
             f"{where} {name} gains {gain_of(line)} over reading each stream's own drive, on average, but may lose. "
-            f"What makes the interval narrower: longer traces, more seeds (--seeds {min(4 * seeds, 1000)}), and "
-            "--share where the drive's share is known."
+            "The interval is over drives, under the load of these traces. What makes it narrower: longer traces, more "
+            f"seeds (--seeds {min(4 * seeds, 1000)}), and --share where the drive's share is known."
         )
         doubted = [*doubt, why]
         return headline, f"{text} {sureness(doubted)}", nothing | sure(doubted)
@@ -242,9 +252,14 @@ def conclude(
     return headline, text, recommendation | sure(doubt)
 
 
-def headroom(cells: Sequence[Rows]) -> float:
+def oracle_gain(cells: Sequence[Rows]) -> float:
     """What the oracle gains over the baseline."""
     return 1 - mean_of(scores(cells, ORACLE))
+
+
+def headroom(cells: Sequence[Rows]) -> float:
+    """What the best policy gains over the baseline: the oracle, which is greedy, or one that can be deployed."""
+    return 1 - min(mean_of(scores(cells, name)) for name in (ORACLE, *DEPLOY))
 
 
 def plain_of(ranked: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -87,12 +87,14 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
     notes += borrowings(central.reports())
     if central.note:
         notes.append(central.note)
-    shares = shares_of(setup, central.array.parameters()["device_wide_share"])
+    drives = central.array.parameters()
+    own_shares = {drive["device_wide_share"] for drive in drives.get("devices", [drives])}
+    shares = shares_of(setup, min(own_shares))
     summary, cells = [], []
     for share in shares:
         own: list[Rows] = []
         for seed in apart(setup, seeds):
-            if seed == setup.seed and share == central.array.parameters()["device_wide_share"]:
+            if seed == setup.seed and own_shares == {share}:
                 found = outcomes
             else:
                 again = replace(setup, device_wide_share=share, seed=seed)

@@ -30,7 +30,6 @@ from linnet.cli.options import (
     Traces,
     Writes,
     WritesTo,
-    check_preset,
     checked_presets,
     complete_policy,
     complete_preset,
@@ -281,7 +280,9 @@ def whatif_command(
     preset: Annotated[
         str | None,
         typer.Option(
-            help="SSD model preset.", autocompletion=complete_preset, show_default="the one most like your trace"
+            help="SSD model preset or parameter file; as many as replicas, separated by commas, for each its own.",
+            autocompletion=complete_preset,
+            show_default="the one most like your trace",
         ),
     ] = None,
     replicas: SeveralReplicas = 3,
@@ -300,14 +301,15 @@ def whatif_command(
 
     Mean, p99, p99.9 and the reads that are sent twice count alike. Only what you can deploy is recommended: the
     device-mapper target or a setting of your own software. Nothing is if the 95 % interval of its gain reaches into
-    loss. Drives are those of a preset that was fitted to a recorded one, unless you name another. Writes go where the
-    traces have them. The traces share the addresses of each device: equal offsets are the same pages. A note and a
-    doubt say where traces may not have begun together.
+    loss: the interval is over drives like those, under the load of your traces. Drives are those of a preset that was
+    fitted to a recorded one, unless you name another. Writes go where the traces have them. The traces share the
+    addresses of each device: equal offsets are the same pages. A note and a doubt say where traces may not have begun
+    together.
 
     Example: [bold]linnet whatif sdb.blkparse.txt.zst[/]
     """
-    check_preset(preset)
-    if preset is not None and engine_of(preset) != "timelines":
+    drives = checked_presets([preset])[0].split(",") if preset is not None else []
+    if any(engine_of(one.strip()) != "timelines" for one in drives):
         raise typer.BadParameter(
             "whatif needs drives with foresight, whose answers are known in advance; the queued engine has none",
             param_hint="--preset",
