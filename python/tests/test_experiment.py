@@ -4,6 +4,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from linnet import DeviceError, FitSettings, LearnError, PolicyError, Trace, wri
 from linnet._native import Array
 from linnet.cli.compare import QUANTILES, beaten_oracle, gains_of, given_up
 from linnet.experiment import ORACLE, READ_LIMIT_S, UNANSWERED, Experiment, Setup, borrowings, periods
+from linnet.verdict import false_share
 from numpy.typing import NDArray
 
 
@@ -137,6 +139,8 @@ def test_command_and_report_say_whose_model_it_is(linnet, small_drive: Path, tmp
     assert done.returncode == 0, done.stderr
     assert "device 0 has no read to learn from, so it has the model of device 1" in done.stdout
     assert "the model of device 1" in page.read_text()
+    (note,) = json.loads(linnet("compare", "-t", file, *words[:4], "--json").stdout)["notes"]
+    assert note.endswith("device 0 has no read to learn from, so it has the model of device 1") and "on 3 x" in note
 
 
 @pytest.mark.slow
@@ -175,9 +179,23 @@ def test_notes_of_a_comparison() -> None:
     assert gains_of(rows) == [0.0, 1.0, 1.2] and gains_of(rows[:1]) == [None]
     assert "more than the possible gain: c3. The oracle is greedy" in beaten_oracle(rows)
     assert beaten_oracle(rows[:2]) == "" and given_up(rows, 3) == ""
+    # Where the oracle gains too little, or the baseline is not there, no gain is told, but a lower mean is.
+    worse = [row | {"policy": name, "mean_us": us} for name, us in (("baseline", 49.9), ("c3", 40.0), ("clone", 51.0))]
+    for others, better in ((worse, "baseline, c3"), (worse[1:], "c3")):
+        told = beaten_oracle([*others, rows[1]])
+        assert told.startswith(f"a lower mean than the oracle: {better}. The oracle is greedy"), told
+    assert beaten_oracle(worse) == ""
     failed = row | {"reads_failed": 9, "p999_us": 2_000_015.0, "p9999_us": 2_000_015.0}
     assert "2 attempts of 1 s: at p99.9, p99.99, values from 2,000,000 us" in given_up([row, failed], 2)
     assert given_up([failed], 3) == "", "with a third replica these may be answers"
+
+
+def test_false_revokes_are_a_share_of_the_revokes() -> None:
+    """Of the reads they may be more than all: one read is revoked by several replicas."""
+    row: dict[str, Any] = {"reads": 100, "revokes": 200, "false_revoke": 1.25}
+    assert false_share(row) == 0.625
+    assert false_share(row | {"revokes": 0, "false_revoke": 0.0}) is None
+    assert false_share(row | {"false_revoke": None}) is None, "not counted on the queued engine"
 
 
 def test_drives_that_are_too_slow_for_the_load_are_called_so() -> None:

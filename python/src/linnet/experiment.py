@@ -97,6 +97,9 @@ class Outcome(NamedTuple):
     row: dict[str, Any]
     """The comparison row: latencies in us, counts and shares.
 
+    ``extra_io_share``, ``false_submit`` and ``false_revoke`` are numbers a read; the last may exceed 1
+    (:func:`linnet.verdict.false_share`).
+
     On the queued engine it also has the name of the engine and what garbage collection did, and no false revokes.
     """
     latency_ns: NDArray[np.uint64]

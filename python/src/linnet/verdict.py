@@ -66,6 +66,16 @@ def score(row: dict[str, Any], base: dict[str, Any]) -> float:
     return float(np.exp(np.mean(np.log(ratios)))) * sent if ratios else 1.0
 
 
+def false_share(row: dict[str, Any]) -> float | None:
+    """The share of a row's revokes that are false; ``None`` without revokes, and where false ones are not counted.
+
+    ``false_revoke`` of a row is their number divided by the reads, and a read may be revoked by all replicas but one.
+    """
+    if row["false_revoke"] is None or not row["revokes"]:
+        return None
+    return float(row["false_revoke"] * row["reads"] / row["revokes"])
+
+
 def scores(cells: Sequence[Rows], name: str) -> list[float]:
     """The score of a policy in every cell."""
     return [score(cell[name], cell["baseline"]) for cell in cells]

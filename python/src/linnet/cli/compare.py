@@ -39,6 +39,7 @@ from linnet.cli.options import (
 )
 from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
 from linnet.experiment import (
+    ORACLE,
     READ_LIMIT_S,
     UNANSWERED,
     Experiment,
@@ -53,6 +54,7 @@ from linnet.extras import require
 from linnet.files import write_whole
 from linnet.learning import FitSettings
 from linnet.report import Section, render
+from linnet.verdict import false_share
 from linnet.whatif import SEEDS, Verdict, assess
 
 QUANTILES = {"p50_us": "p50", "p95_us": "p95", "p99_us": "p99", "p999_us": "p99.9", "p9999_us": "p99.99"}
@@ -153,6 +155,7 @@ def compare_command(
         write_whole(report, render([Section.of(e, o) for e, o in finished], title="Linnet comparison"))
     if json:
         notes = dict.fromkeys(experiment.note for experiment, _ in finished if experiment.note)
+        notes |= dict.fromkeys(note for experiment, outcomes in finished for note in notes_of(experiment, outcomes))
         print_json(
             {
                 "rows": [outcome.row for _, outcomes in finished for outcome in outcomes],
@@ -196,9 +199,9 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
             *QUANTILES.values(),
             "of possible gain",
             "extra I/O",
-            "revokes",
+            "revokes a read",
             "false submit",
-            "false revoke",
+            "of revokes false",
             *(["I/Os a second"] if setup.closed_loop else []),
             *counted.values(),
         ],
@@ -208,18 +211,17 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
                 *(float(r[k]) for k in ("mean_us", *QUANTILES)),
                 percent(gain, 0),
                 percent(r["extra_io_share"]),
-                percent(r["revokes"] / max(1, r["reads"])),
+                f"{r['revokes'] / max(1, r['reads']):.3f}",
                 percent(r["false_submit"], 2),
-                "-" if r["false_revoke"] is None else percent(r["false_revoke"], 2),
+                percent(false_share(r)),
                 *([float(r["ios_per_s"])] if setup.closed_loop else []),
                 *(r[key] for key in counted),
             ]
             for r, gain in zip(rows, gains, strict=True)
         ],
     )
-    for sentence in (given_up(rows, setup.replicas), beaten_oracle(rows)):
-        if sentence:
-            console.print(f"[dim]note:[/] {escape(sentence)}", markup=True)
+    for sentence in remarks(rows, setup.replicas):
+        console.print(f"[dim]note:[/] {escape(sentence)}", markup=True)
     if engine:
         show_collection(rows)
     for name, why in experiment.left_out().items():
@@ -249,15 +251,34 @@ def given_up(rows: Sequence[dict[str, Any]], replicas: int) -> str:
 
 
 def beaten_oracle(rows: Sequence[dict[str, Any]]) -> str:
-    """Why a policy has more than the possible gain, as a sentence; empty where none has."""
-    pairs = zip(rows, gains_of(rows), strict=True)
-    better = [row["policy"] for row, gain in pairs if gain is not None and round(100 * gain) > 100]
+    """Why a policy has a lower mean than the oracle, as a sentence; empty where none has.
+
+    That is more than the possible gain, or, where the oracle gains too little for that figure, any lower mean.
+    """
+    limit = next((row["mean_us"] for row in rows if row["policy"] == ORACLE), 0.0)
+    pairs = list(zip(rows, gains_of(rows), strict=True))
+    better = [
+        row["policy"] for row, gain in pairs if (row["mean_us"] < limit if gain is None else round(100 * gain) > 100)
+    ]
     if not better:
         return ""
+    what = "a lower mean than the oracle" if pairs[0][1] is None else "more than the possible gain"
     return (
-        f"more than the possible gain: {', '.join(better)}. The oracle is greedy: it gives each read to the device "
+        f"{what}: {', '.join(better)}. The oracle is greedy: it gives each read to the device "
         "that answers it first, sends no second copies, and keeps no queue short for later reads"
     )
+
+
+def remarks(rows: Sequence[dict[str, Any]], replicas: int) -> list[str]:
+    """What must be known to read the rows, as sentences."""
+    return [sentence for sentence in (given_up(rows, replicas), beaten_oracle(rows)) if sentence]
+
+
+def notes_of(experiment: Experiment, outcomes: Sequence[Outcome]) -> list[str]:
+    """What is printed beside the table of an experiment, for programs."""
+    setup, rows = experiment.setup, [outcome.row for outcome in outcomes]
+    found = [*borrowings(experiment.reports()), *remarks(rows, setup.replicas)]
+    return [f"{experiment.name} on {setup.replicas} x {setup.preset}: {sentence}" for sentence in found]
 
 
 def show_collection(rows: Sequence[dict[str, Any]]) -> None:

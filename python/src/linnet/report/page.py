@@ -13,6 +13,7 @@ from linnet.experiment import borrowings
 from linnet.extras import advice
 from linnet.report import figures
 from linnet.report.section import Section
+from linnet.verdict import false_share
 
 CSS = """
 :root { color-scheme: light; }
@@ -104,10 +105,10 @@ def _policies(rows: Sequence[dict[str, Any]]) -> str:
         "p99.9",
         "p99.99",
         "extra I/O",
-        "revokes",
+        "revokes a read",
         "forced",
         "false submit",
-        "false revoke",
+        "of revokes false",
     ]
     real = [row["mean_us"] for row in rows if row["policy"] != "oracle"]
     lines = []
@@ -115,14 +116,14 @@ def _policies(rows: Sequence[dict[str, Any]]) -> str:
         reads = max(1, row["reads"])
         kind = "limit" if row["policy"] == "oracle" else "best" if row["mean_us"] == min(real) else ""
         latencies = [f"{row[k]:,.0f}" for k in ("mean_us", "p50_us", "p95_us", "p99_us", "p999_us", "p9999_us")]
-        shares = [
-            row["extra_io_share"],
-            row["revokes"] / reads,
-            row["forced_submits"] / reads,
-            row["false_submit"],
-            row["false_revoke"],
+        counted = [
+            _percent(row["extra_io_share"]),
+            f"{row['revokes'] / reads:.3f}",
+            _percent(row["forced_submits"] / reads),
+            _percent(row["false_submit"]),
+            _percent(false_share(row)),
         ]
-        lines.append((kind, [row["policy"], *latencies, *("-" if s is None else _percent(s) for s in shares)]))
+        lines.append((kind, [row["policy"], *latencies, *counted]))
     return _table(columns, lines)
 
 
