@@ -91,8 +91,10 @@ def test_a_model_that_learned_nothing_is_told(linnet, file: Path, tmp_path: Path
     write_trace(Trace.from_columns("shuffled", **columns), shuffled)
     for trace, better in ((file, True), (shuffled, False)):
         done = linnet("fit", "--trace", trace, "--out", model, "--json")
-        assert json.loads(done.stdout)["better_than_base_rate"] == {"linnos": better, "linnet": better}
-        assert [f"{kind}: on the held-out part" in done.stderr for kind in ("linnos", "linnet")] == [not better] * 2
+        tested = linnet("evaluate", "--model", model, "--trace", trace, "--json")
+        for told in (done, tested):
+            assert json.loads(told.stdout)["better_than_base_rate"] == {"linnos": better, "linnet": better}
+            assert [f"{kind}: on the tested reads" in told.stderr for kind in ("linnos", "linnet")] == [not better] * 2
 
 
 def test_a_latency_that_outweighs_all_others_is_told(linnet, file: Path, tmp_path: Path) -> None:

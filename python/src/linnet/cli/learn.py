@@ -268,7 +268,8 @@ def fit_command(
     warn_useless(out.name, fitted.report["inflection"]["boost_us"])
     data = fitted.model.to_bytes()
     write_whole(out, data)
-    better = {"better_than_base_rate": told_better(fitted.report)}
+    tested = {"linnos": fitted.report["biased"], "linnet": fitted.report["linnet"]}
+    better = {"better_than_base_rate": told_better(tested)}
     if json:
         print_json({"out": str(out), "seed": seed, "block_of_every": every} | fitted.report | better)
         return
@@ -276,17 +277,17 @@ def fit_command(
     console.print(f"{out}: {len(data):,} bytes")
 
 
-def told_better(report: dict[str, Any]) -> dict[str, bool | None]:
-    """Whether network and trees do better on the held-out part than one constant answer; say where they do not."""
+def told_better(evaluated: dict[str, dict[str, Any]]) -> dict[str, bool | None]:
+    """Whether network (linnos) and trees (linnet) do better than one constant answer; say where they do not."""
     found = {}
-    for kind, what, key in (("linnos", "network", "biased"), ("linnet", "trees", "linnet")):
-        figures = report[key]
+    for kind, figures in evaluated.items():
+        what = {"linnos": "network", "linnet": "trees"}[kind]
         better = found[kind] = is_better_than_base_rate(figures)
         if better is None:
-            warn(f"{kind}: the held-out reads are all fast, or all slow, so they say nothing of the {what}")
+            warn(f"{kind}: the tested reads are all fast, or all slow, so they say nothing of the {what}")
         elif not better:
             warn(
-                f"{kind}: on the held-out part the {what} did no better than one answer for all reads: ROC-AUC "
+                f"{kind}: on the tested reads the {what} did no better than one answer for all reads: ROC-AUC "
                 f"{figures['roc_auc']:.3f} (0.5 for one answer), balanced accuracy "
                 f"{percent(figures['balanced_accuracy'])} (50 %)"
             )
@@ -316,6 +317,9 @@ def evaluate_command(
     --test-share 1 minus that share. For a trace that was not used for training at all, give --test-share 1. For a model
     that was fitted with --slow-us, give the same here.
 
+    A warning says if network or trees do no better than one answer for all reads, and JSON has it as
+    better_than_base_rate, as of [bold]linnet fit[/].
+
     Example: [bold]linnet evaluate -m nvme0.linnet -t nvme0.csv[/]
     """
     check_preset(preset)
@@ -324,16 +328,15 @@ def evaluate_command(
         given = load_all(trace, format, bars, max_records, lenient, device)
         traces = measured(given, preset, share, seed, bars)
     result = evaluate(loaded, traces, test_share, None if slow_us is None else round(slow_us * 1000), seed)
-    if json:
-        print_json(result)
-        return
     evaluated = {result["model"]: result} | ({"linnet": result["linnet"]} if result["linnet"] else {})
+    better = {"better_than_base_rate": told_better(evaluated)}
+    if json:
+        print_json(result | better)
+        return
     title = f"{model.name} on the last {percent(test_share, 0)} of each trace"
     table(title, ["model", "rows", *RATES], [[name, *rates(figures)] for name, figures in evaluated.items()])
     if result["latencies"]:
         show_latencies(result["latencies"])
-    if all(figures["accuracy"] <= figures["base_rate"] for figures in evaluated.values()):
-        warn("the model is no more accurate than always submitting")
 
 
 RATES = ("base rate", "accuracy", "balanced", "ROC-AUC", "false submit", "false revoke")
