@@ -32,7 +32,7 @@ class InflectionPoint(NamedTuple):
     percentile: float
     """Where the point lies on the device's own latency distribution, 0 to 100."""
     latency_ns: int
-    """The threshold: a read below it is fast."""
+    """The threshold: a read at or below it is fast."""
     boost: NDArray[np.float64]
     """The boost curve, shape (candidates, 3): percentile, latency in ns, mean latency saved per I/O in ns."""
 
