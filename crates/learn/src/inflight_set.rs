@@ -113,13 +113,21 @@ impl InflightSet {
     pub fn split_at_share(&self, share: f64) -> (InflightSet, InflightSet) {
         assert!((0.0..=1.0).contains(&share), "a share is in 0..=1");
         let cut = (self.len() as f64 * share).round() as usize;
-        let part = |from: usize, to: usize| InflightSet {
+        (self.part(0, cut), self.part(cut, self.len()))
+    }
+
+    /// The last rows, so many or all.
+    pub fn last(&self, rows: usize) -> InflightSet {
+        self.part(self.len().saturating_sub(rows), self.len())
+    }
+
+    fn part(&self, from: usize, to: usize) -> InflightSet {
+        InflightSet {
             schema: self.schema,
             features: self.features[from..to].to_vec(),
             slow: self.slow[from..to].to_vec(),
             latency_ns: self.latency_ns[from..to].to_vec(),
             arrive_ns: self.arrive_ns[from..to].to_vec(),
-        };
-        (part(0, cut), part(cut, self.len()))
+        }
     }
 }

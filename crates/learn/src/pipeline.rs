@@ -195,6 +195,7 @@ pub fn fit(
 ) -> Result<Vec<Learned>, Error> {
     start(devices.len(), options, on_progress)?;
     let parts = split_all(devices, options.train_share)?;
+    let tested: Vec<usize> = parts.iter().map(|(_, test)| test.len()).collect();
     let last_ns = |train: &TrainingSet| train.arrive_ns.last().copied().unwrap_or(0);
     let past: Vec<Vec<IoRecord>> =
         parts.iter().zip(devices).map(|((train, _), records)| until(records, last_ns(train))).collect();
@@ -202,7 +203,7 @@ pub fn fit(
     let networks = fit_networks(parts, &past, options, on_progress)?;
     let share = options.train_share;
     add_trees(networks, devices.len(), options, on_progress, |device, inflection_ns| {
-        Periods::split(devices[device], share, inflection_ns, options.boost.schema)
+        Periods::split(devices[device], share, tested[device], inflection_ns, options.boost.schema)
     })
 }
 

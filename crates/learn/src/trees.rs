@@ -37,19 +37,22 @@ pub(crate) struct Periods {
 }
 
 impl Periods {
-    /// Splits a device's reads into the earlier part and the rest. Slow is above `inflection_ns`.
+    /// The earlier part of a device's reads, and the last `tested` of them: those that its network is tested on. The
+    /// network has no rows of the first few reads, so its training part, which gives the inflection point, reaches a few
+    /// reads further than that of the trees. Slow is above `inflection_ns`.
     ///
     /// # Errors
     /// [`Error::Setting`]; [`Error::NoReads`] without a read that has a latency.
     pub fn split(
         records: &[IoRecord],
         train_share: f64,
+        tested: usize,
         inflection_ns: Nanos,
         schema: Schema,
     ) -> Result<Periods, Error> {
         check_train_share(train_share)?;
-        let (train, test) = InflightSet::from_records(records, inflection_ns, schema)?.split_at_share(train_share);
-        Ok(Periods { train, test })
+        let all = InflightSet::from_records(records, inflection_ns, schema)?;
+        Ok(Periods { train: all.split_at_share(train_share).0, test: all.last(tested) })
     }
 
     /// Two periods of a device.

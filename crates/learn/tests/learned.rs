@@ -72,6 +72,21 @@ fn busy_episodes_are_learned() {
 }
 
 #[test]
+fn network_and_trees_are_tested_on_the_same_reads() {
+    // The first reads arrive before any has completed: the network has no rows of them.
+    let mut records = common::busy_episodes(4_000, 1);
+    let begin_ns = records[1_000].arrive_ns;
+    for record in &mut records[..1_000] {
+        record.latency_ns = Some(begin_ns - record.arrive_ns);
+    }
+    let learned = learn_one(&records, &options(1));
+    assert!(learned.dropped.warm_up > 700, "{:?}", learned.dropped);
+    let (network, trees) = (&learned.biased.test, &learned.trees);
+    assert_eq!((trees.rows, trees.base_rate), (network.rows, network.base_rate));
+    assert_eq!(learned.rows.1, network.rows);
+}
+
+#[test]
 fn chance_is_not_learned() {
     let learned = learn_one(&common::no_pattern(20_000, 2), &options(2));
     print("no pattern", &learned);

@@ -227,7 +227,8 @@ fn add_predicted(dict: &Bound<'_, PyDict>, predicted: &Predicted) -> PyResult<()
 /// Figures of a model's network, and those of its trees and predictions.
 type Figures = (Option<Evaluation>, Option<(Evaluation, Predicted)>);
 
-/// The figures of a model on the last share of each trace.
+/// The figures of a model on the last share of each trace: trees and network on the same reads, as in a fit. Of a whole
+/// trace the trees also have the first few, of which the network has no rows.
 fn on_last_share(
     model: &Model,
     records: &[Arc<Vec<IoRecord>>],
@@ -235,23 +236,21 @@ fn on_last_share(
     slow_ns: u64,
 ) -> Result<Figures, linnet_learn::Error> {
     let inflection_ns = model.thresholds.inflection_ns;
-    let by_network = |network: &Network| {
-        let mut rows = TrainingSet::default();
-        for records in records {
-            rows.append(TrainingSet::from_records(records, inflection_ns)?.split_at_share(1.0 - test_share).1);
-        }
-        linnet_learn::evaluate(network, &rows)
-    };
-    let by_trees = |trees: &Trees| {
-        let mut rows = InflightSet::default();
-        for records in records {
+    let (mut of_network, mut of_trees) = (TrainingSet::default(), InflightSet::default());
+    for records in records {
+        let tested = TrainingSet::from_records(records, inflection_ns)?.split_at_share(1.0 - test_share).1;
+        if let Some(trees) = &model.trees {
             let own = InflightSet::from_records(records, inflection_ns, trees.schema())?;
-            rows.append(own.split_at_share(1.0 - test_share).1);
+            of_trees.append(own.last(if test_share < 1.0 { tested.len() } else { own.len() }));
         }
-        rows.label(slow_ns);
-        let predicted = linnet_learn::evaluate_predictions(trees, &model.predictions, &rows)?;
-        Ok::<_, linnet_learn::Error>((linnet_learn::evaluate_trees(trees, &rows)?, predicted))
+        of_network.append(tested);
+    }
+    of_trees.label(slow_ns);
+    let by_trees = |trees: &Trees| {
+        let predicted = linnet_learn::evaluate_predictions(trees, &model.predictions, &of_trees)?;
+        Ok::<_, linnet_learn::Error>((linnet_learn::evaluate_trees(trees, &of_trees)?, predicted))
     };
+    let by_network = |network: &Network| linnet_learn::evaluate(network, &of_network);
     Ok((model.network.as_ref().map(by_network).transpose()?, model.trees.as_ref().map(by_trees).transpose()?))
 }
 

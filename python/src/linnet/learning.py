@@ -112,7 +112,8 @@ class FitSettings:
     """Weight of a row that is slow and would be submitted; 1 is unbiased training."""
     train_share: float = 0.5
     """The first share of each trace's reads, in the order of arrival, is trained on; the rest is for evaluation. An
-    :class:`linnet.Experiment` cuts at this share of the time instead, because its devices run on one clock."""
+    :class:`linnet.Experiment` cuts at this share of the time instead, because its devices run on one clock. The network
+    has no rows of the first few reads, so its part reaches a little further, and the trees are tested after it too."""
     replicas: int = 3
     """Replicas in the search for the inflection point."""
     failover_ns: int = FAILOVER_NS

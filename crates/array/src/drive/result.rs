@@ -75,7 +75,7 @@ impl ReadLatencies {
 pub struct RunResult {
     /// Latencies of reads as users saw them, of those that arrived after the warm-up.
     pub reads: ReadLatencies,
-    /// Counts since the warm-up.
+    /// Counts of the requests that arrived after the warm-up.
     pub counters: Counters,
     /// When the first request after the warm-up arrived.
     pub measured_from_ns: Nanos,
