@@ -119,7 +119,8 @@ def test_a_model_is_of_one_device(linnet: Callable[..., Any], two: Path, tmp_pat
     assert linnet("fit", "-t", two, "--device", 7, *fit_options).returncode == 0
     assert "2 devices" in linnet("evaluate", "-m", model, "-t", two).stderr
     own = json.loads(linnet("evaluate", "-m", model, "-t", two, "--device", 7, "--json").stdout)
-    assert own["linnet"]["rows"] == 1000
+    # Half of those that have a row of the network: the first arrive before four have completed.
+    assert 990 < own["linnet"]["rows"] == own["rows"] < 1000
 
     part = tmp_path / "seven.parquet"
     linnet("trace", "convert", two, "--device", 7, "-o", part)
