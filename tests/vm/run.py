@@ -47,6 +47,7 @@ class Case:
     alone: bool = False  # needs a separate boot
     host: bool = False  # runs on the host and boots its own machines
     slow: bool = False  # only when named, or with --slow
+    prints: bool = False  # its output is what it is run for
 
     @property
     def name(self) -> str:
@@ -74,6 +75,7 @@ class Result:
     status: str  # pass, FAIL or skip; again: the emulator ended the machine
     seconds: float = 0.0
     output: list[str] = field(default_factory=list)
+    prints: bool = False
 
 
 class CaseError(Exception):
@@ -86,7 +88,7 @@ def read_case(path: Path) -> Case:
     words = [w for line in re.findall(r"^# vm:(.*)$", path.read_text(), re.MULTILINE) for w in line.split()]
     for word in words:
         key, _, value = word.partition("=")
-        if key in ("alone", "host", "slow") and not value:
+        if key in ("alone", "host", "slow", "prints") and not value:
             values[key] = True
         elif key in ("timeout", "mem") and value.isdigit():
             values[key] = int(value)
@@ -167,7 +169,7 @@ class Boot:
             output, _ = child.communicate()
             output += f"timeout after {case.timeout} s\n"
             status = "FAIL"
-        return Result(case.name, self.kernel, status, time.monotonic() - began, output.splitlines())
+        return Result(case.name, self.kernel, status, time.monotonic() - began, output.splitlines(), case.prints)
 
     def boot(self, cases: list[Case], may_repeat: bool) -> list[Result]:
         """Boot once; return the results of the cases that started, at least one."""
@@ -360,13 +362,13 @@ def run_all(boots: list[Boot], jobs: int) -> list[Result]:
 
 
 def show(result: Result) -> None:
-    """Print one line for a case, and its output unless it passed."""
+    """Print one line for a case, and its output unless it passed and has nothing to tell."""
     lines = [f"{result.status:4}  {result.kernel:5} {result.name:32} {result.seconds:6.1f} s"]
     if result.status == "skip":
         lines.append("      " + (result.output[-1] if result.output else "no reason given"))
     elif result.status == "again":
         lines.append("      the emulator ran a breakpoint that was no longer there")
-    elif result.status == "FAIL":
+    elif result.status == "FAIL" or result.prints:
         lines += ["      " + line for line in result.output[-300:]]
     print("\n".join(lines), flush=True)  # in one call, because machines run in parallel
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Measures what a read through the target costs, in time and in instructions, on null_blk. Prints the figures, asserts
 # none.
-# vm: host slow timeout=1800
+# vm: host slow prints timeout=1800
 . tests/vm/lib.sh
 [ -e "$MODULES/dm-linnet.ko" ] || skip "no $MODULES/dm-linnet.ko"
 run() { MODULES=$MODULES "$VMLAB" run --kernel "$KERNEL" --timeout 600 "$@"; }

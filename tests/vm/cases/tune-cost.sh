@@ -2,7 +2,7 @@
 # What an event costs, in instructions: with empty handlers at the same places, with the kernel module, and with the BPF
 # observer of `linnet tune readahead`, in one run. The machine's clock counts instructions, so that the load of the host has
 # no influence. Prints a table. OBSERVER is another command in place of `linnet tune readahead`.
-# vm: host slow timeout=3600
+# vm: host slow prints timeout=3600
 : "${KERNEL:?}" "${VMLAB:?}" "${MODULES:?}"
 [ -x .venv/bin/linnet ] || { echo "no .venv/bin/linnet (make build)"; exit 77; }
 [ -e "$MODULES/tune/linnet-tune.ko" ] || { echo "no $MODULES/tune/linnet-tune.ko"; exit 77; }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # Readahead of an NFS mount at three round trips and on two disks: default, fixed values, `linnet tune nfs`. Prints tables.
 # The machine's clock counts instructions, so the load of the host has no influence. FIGURES: options of nfs_figures.py.
-# vm: host slow timeout=14400
+# vm: host slow prints timeout=14400
 set -o pipefail
 : "${KERNEL:?}" "${VMLAB:?}"
 [ -x .venv/bin/linnet ] || { echo "no .venv/bin/linnet (make build)"; exit 77; }
