@@ -10,7 +10,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 use crate::error::Error;
-use crate::presets::{PRESETS, QUEUED_PRESETS, preset_text};
+use crate::presets::preset_text;
 use crate::queued::QueuedParams;
 use crate::timeline::params::Params;
 
@@ -67,14 +67,7 @@ impl DeviceParams {
         if name.ends_with(".toml") {
             return DeviceParams::read(Path::new(name));
         }
-        if QUEUED_PRESETS.contains(&name) {
-            return QueuedParams::preset(name).map(DeviceParams::Queued);
-        }
-        let known = || [PRESETS, QUEUED_PRESETS].concat().join(", ");
-        Params::preset(name).map(DeviceParams::Timelines).map_err(|error| match error {
-            Error::UnknownPreset { name, .. } => Error::UnknownPreset { name, known: known() },
-            other => other,
-        })
+        DeviceParams::from_toml(preset_text(name)?)
     }
 
     /// Reads the text of a parameter file.
@@ -189,6 +182,7 @@ pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::presets::{PRESETS, QUEUED_PRESETS};
 
     #[test]
     fn drives_are_found_by_name_and_by_file() {

@@ -42,8 +42,11 @@ fn file<'a>(name: &str, names: &[&str], files: &[&'a str]) -> Result<&'a str, Er
 }
 
 /// The parameter file of a preset of either model.
+///
+/// # Errors
+/// [`Error::UnknownPreset`] lists the names of both.
 pub(crate) fn preset_text(name: &str) -> Result<&'static str, Error> {
-    file(name, QUEUED_PRESETS, &QUEUED).or_else(|_| file(name, PRESETS, &TIMELINES))
+    file(name, &[PRESETS, QUEUED_PRESETS].concat(), &[&TIMELINES[..], &QUEUED].concat())
 }
 
 impl Params {
