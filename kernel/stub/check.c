@@ -119,6 +119,16 @@ struct stub_bio *new_bio(blk_opf_t opf, u16 ioprio, u64 sector, u32 size_bytes)
 	return b;
 }
 
+void make_legs(struct dm_target *legs[2])
+{
+	char words[32];
+
+	for (u32 k = 0; k < 2; k++) {
+		snprintf(words, sizeof(words), "/dev/leg%u 16", k);
+		legs[k] = stub_create_leg(words, k);
+	}
+}
+
 void trust_both(struct dm_target *volume, struct dm_target *const legs[2])
 {
 	static struct bio_vec vec;

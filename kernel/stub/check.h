@@ -49,6 +49,9 @@ struct stub_bio *new_bio(blk_opf_t opf, u16 ioprio, u64 sector, u32 size_bytes);
 /* The devices answer the probes that the target has sent; no other bio of its own is in flight. */
 void end_probes(struct dm_target *ti);
 
+/* Two legs for a volume above md, each from sector 16 of its device on. */
+void make_legs(struct dm_target *legs[2]);
+
 /* Trusts both legs of a volume above md: by message, and a write that md sends to both. Their data begin at sector 2048. */
 void trust_both(struct dm_target *volume, struct dm_target *const legs[2]);
 

@@ -43,12 +43,7 @@ void check_hedges_above_md(void)
 	struct app *app;
 	u64 discarded;
 
-	for (u32 k = 0; k < 2; k++) {
-		char words[32];
-
-		snprintf(words, sizeof(words), "/dev/leg%u 16", k);
-		legs[k] = stub_create_leg(words, k);
-	}
+	make_legs(legs);
 	hedging = make("md /dev/leg7 2 253:0 2048 253:1 2048 4 policy shortest-queue hedge 50", false, &error);
 	CHECK(hedging, "a volume: %s", error);
 	plain(SIZE, "nothing is trusted");

@@ -264,12 +264,7 @@ static void check_above_md(void)
 	struct stub_bio *b;
 	char *error;
 
-	for (u32 k = 0; k < 2; k++) {
-		char words[32];
-
-		snprintf(words, sizeof(words), "/dev/leg%u 16", k);
-		legs[k] = stub_create_leg(words, k);
-	}
+	make_legs(legs);
 	top = make("md /dev/leg7 2 253:0 2048 253:1 2048 2 policy shortest-queue", false, &error);
 	CHECK(top, "a volume: %s", error);
 	trust_both(top, legs);

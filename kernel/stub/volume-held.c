@@ -110,12 +110,7 @@ void check_held_writes(void)
 	struct dm_target *legs[2];
 	char *error;
 
-	for (u32 k = 0; k < 2; k++) {
-		char words[32];
-
-		snprintf(words, sizeof(words), "/dev/leg%u 16", k);
-		legs[k] = stub_create_leg(words, k);
-	}
+	make_legs(legs);
 	top = make("md /dev/leg7 2 253:0 2048 253:1 2048 2 policy shortest-queue", false, &error);
 	CHECK(top, "a volume: %s", error);
 	check_flood();
