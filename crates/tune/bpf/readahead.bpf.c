@@ -232,6 +232,17 @@ ALWAYS_INLINE struct linnet_reads *cell_of(struct inode *inode, const struct thr
 	return searched(&key, place);
 }
 
+/* The same for a demand, whose process is noted. */
+ALWAYS_INLINE struct linnet_reads *demand_of(const u64 *ctx, struct inode *inode)
+{
+	struct thread *thread = thread_of(ctx);
+	struct linnet_reads *cell = thread ? cell_of(inode, thread) : 0;
+
+	if (cell)
+		cell->process = thread->process;
+	return cell;
+}
+
 /*
  * A read of `bytes` from `from` on demands their pages. Past its end nothing of a file is demanded: a reader that asks for
  * a megabyte of a small file is no long read.
@@ -240,18 +251,14 @@ ALWAYS_INLINE int read_demands(const u64 *ctx, struct inode *inode, u64 from, u6
 {
 	u64 size = (u64)inode->i_size;
 	struct linnet_reads *cell;
-	struct thread *thread;
 
 	if (!bytes || from >= size)
 		return 0;
 	if (bytes > size - from)
 		bytes = size - from;
-	thread = thread_of(ctx);
-	cell = thread ? cell_of(inode, thread) : 0;
-	if (!cell)
-		return 0;
-	linnet_reads_read(cell, from >> page_shift, (from + bytes + (1ull << page_shift) - 1) >> page_shift);
-	cell->process = thread->process;
+	cell = demand_of(ctx, inode);
+	if (cell)
+		linnet_reads_read(cell, from >> page_shift, (from + bytes + (1ull << page_shift) - 1) >> page_shift);
 	return 0;
 }
 
@@ -314,13 +321,10 @@ int splice_function(u64 *ctx)
 /* A fault found its page in memory, and [start, end) was mapped. */
 ALWAYS_INLINE int map_demands(const u64 *ctx, struct inode *inode, u64 start, u64 end)
 {
-	struct thread *thread = thread_of(ctx);
-	struct linnet_reads *cell = thread ? cell_of(inode, thread) : 0;
+	struct linnet_reads *cell = demand_of(ctx, inode);
 
-	if (!cell)
-		return 0;
-	linnet_reads_map(cell, start, end);
-	cell->process = thread->process;
+	if (cell)
+		linnet_reads_map(cell, start, end);
 	return 0;
 }
 
@@ -345,13 +349,10 @@ int map_function(u64 *ctx)
 /* A fault did not find its page. */
 ALWAYS_INLINE int fault_demands(const u64 *ctx, struct inode *inode, u64 index)
 {
-	struct thread *thread = thread_of(ctx);
-	struct linnet_reads *cell = thread ? cell_of(inode, thread) : 0;
+	struct linnet_reads *cell = demand_of(ctx, inode);
 
-	if (!cell)
-		return 0;
-	linnet_reads_fault(cell, index);
-	cell->process = thread->process;
+	if (cell)
+		linnet_reads_fault(cell, index);
 	return 0;
 }
 
