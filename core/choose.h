@@ -133,12 +133,12 @@ static inline uint32_t policy_in_use(const struct linnet_decision *decision, con
 }
 
 /*
- * Whether the wait by the averages alone orders the candidates: under linnet-best, if a usable replica has no trees. The odds
- * that one replica's trees give say nothing beside a replica of which none are known.
+ * Whether the wait by the averages alone orders the candidates, a set of replicas: under linnet-best, if one of them has no
+ * trees. The odds that one replica's trees give say nothing beside a replica of which none are known.
  */
-static inline int is_by_wait(const struct linnet_decision *decision, uint32_t policy)
+static inline int is_by_wait(const struct linnet_decision *decision, uint32_t policy, uint32_t candidates)
 {
-	return policy == LINNET_EWMA_INFLIGHT || (policy == LINNET_BEST && (decision->usable & ~decision->trees) != 0);
+	return policy == LINNET_EWMA_INFLIGHT || (policy == LINNET_BEST && (candidates & ~(uint32_t)decision->trees) != 0);
 }
 
 /*
@@ -152,7 +152,7 @@ static inline int linnet_decide_at_once(struct linnet_decision *decision, const 
 	uint32_t policy = policy_in_use(decision, settings);
 	struct least least;
 
-	if (!is_for_one_pass(decision) || !is_by_wait(decision, policy))
+	if (!is_for_one_pass(decision) || !is_by_wait(decision, policy, decision->usable))
 		return 0;
 	least = least_begin(decision, settings);
 	for (uint32_t k = 0; k < decision->count; k++) {

@@ -5,13 +5,16 @@
  * 1. Policy. If Linnet is off, every read follows baseline, as under linnos if no replica has a network.
  * 2. Candidates. Replicas that are out of service because of errors are excluded, unless no other is left.
  * 3. Choice (choose.c). linnos runs networks in order until one does not predict slow. It never runs the last one.
- *    linnet-best asks trees only as far as the choice depends on their scores: see next_to_score. If a usable replica has
- *    no trees it asks none, and the wait by the averages decides.
+ *    linnet-best asks trees only as far as the choice depends on their scores: see next_to_score. If a candidate has no
+ *    trees it asks none, and the wait by the averages decides.
  * 4. Verdict. A read that may be revoked is revoked if the model of the chosen replica predicts slow, the replica's
  *    state has not expired, and the budget has a revoke left. If the state has expired, the read is submitted as a
  *    probe.
  *
  * If a model is missing or cannot predict, the read is submitted.
+ *
+ * linnet_copy_next applies the same rules to the second copy of a late read (hedge.c), which is no probe, has no verdict, and
+ * goes to no replica that is out of service.
  */
 #include "choose.h"
 
@@ -52,7 +55,7 @@ void linnet_decision_begin(struct linnet_decision *decision, const struct linnet
 	uint32_t policy = policy_in_use(decision, settings);
 
 	decision->policy = (uint8_t)policy;
-	decision->by_wait = (uint8_t)is_by_wait(decision, policy);
+	decision->by_wait = (uint8_t)is_by_wait(decision, policy, decision->usable);
 	decision->by_trees = policy == LINNET_BEST || (decision->may_revoke && policy != LINNET_LINNOS);
 	decision->asked = 0;
 	decision->scored = 0;
@@ -63,7 +66,8 @@ void linnet_decision_begin(struct linnet_decision *decision, const struct linnet
 	decision->denied = 0;
 }
 
-static void set_eligible(struct linnet_decision *decision)
+/* `fallback`: the candidates if none of the usable replicas is in service. */
+static void set_eligible(struct linnet_decision *decision, uint32_t fallback)
 {
 	uint32_t in_service = 0;
 
@@ -72,9 +76,10 @@ static void set_eligible(struct linnet_decision *decision)
 	in_service &= decision->usable;
 	/* If all of them are eligible, the candidates say so already. */
 	if (in_service != (1U << decision->count) - 1) {
-		in_service = in_service ? in_service : decision->usable;
+		in_service = in_service ? in_service : fallback;
 		for (uint32_t k = 0; k < decision->count; k++)
 			decision->candidates[k].eligible = in_service >> k & 1;
+		decision->by_wait = (uint8_t)is_by_wait(decision, decision->policy, in_service);
 	}
 	decision->in_service = (uint8_t)in_service;
 }
@@ -83,7 +88,7 @@ static void set_eligible(struct linnet_decision *decision)
  * linnet-best: the next replica whose trees to ask. Those that were not asked have the least score that counts. So if
  * the preferred one has been asked, or has no trees, no further score can change that it is preferred.
  */
-static uint32_t next_to_score(struct linnet_decision *decision, uint32_t *preferred)
+static inline __attribute__((always_inline)) uint32_t next_to_score(struct linnet_decision *decision, uint32_t *preferred)
 {
 	uint32_t last = decision->choice.replica, unknown = decision->trees & ~(uint32_t)decision->scored, policy = LINNET_BEST;
 	const struct linnet_candidate *own = &decision->candidates[last];
@@ -202,7 +207,7 @@ __attribute__((__noinline__)) static uint32_t next(struct linnet_decision *decis
 	uint32_t k = LINNET_NO_REPLICA, preferred = LINNET_NO_REPLICA;
 
 	if (!decision->in_service)
-		set_eligible(decision);
+		set_eligible(decision, decision->usable);
 	if (!decision->chosen) {
 		if (!is_single(decision->in_service)) {
 			if (decision->by_wait)
@@ -235,6 +240,31 @@ uint32_t linnet_decision_next(struct linnet_decision *decision, const struct lin
 	if (decision->by_wait && choose_at_once(decision, settings))
 		return LINNET_NO_REPLICA;
 	return next(decision, settings, revokes);
+}
+
+void linnet_copy_begin(struct linnet_decision *decision, const struct linnet_settings *settings)
+{
+	linnet_decision_begin(decision, settings);
+	if (decision->policy == LINNET_LINNOS || decision->policy == LINNET_BASELINE)
+		decision->policy = LINNET_EWMA_INFLIGHT;
+}
+
+uint32_t linnet_copy_next(struct linnet_decision *decision)
+{
+	uint32_t preferred, k;
+
+	/* A replica that is out of service is tested by probes, not by copies. */
+	if (!decision->in_service)
+		set_eligible(decision, 0);
+	if (decision->policy == LINNET_BEST && !decision->by_wait && !is_single(decision->in_service)) {
+		k = next_to_score(decision, &preferred);
+		if (k != LINNET_NO_REPLICA)
+			return ask(decision, k, 1);
+	} else {
+		preferred = linnet_preferred(decision->policy, decision->candidates, decision->count);
+	}
+	decision->choice = (struct linnet_choice){ preferred, 0, 0 };
+	return LINNET_NO_REPLICA;
 }
 
 /* Bindings in other languages mirror this. */

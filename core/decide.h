@@ -129,7 +129,7 @@ struct linnet_choice {
 /* Expected wait of a read: EWMA latency x (in flight + 1), or LINNET_UNTRIED_NS x in flight if ewma_ns is 0. Saturates. */
 uint64_t linnet_expected_ns(uint64_t ewma_ns, uint32_t in_flight);
 
-/* The eligible candidate that the policy prefers, ignoring probes: the target of a hedge. LINNET_NO_REPLICA if none. */
+/* The eligible candidate that the policy prefers, ignoring probes. LINNET_NO_REPLICA if none. */
 uint32_t linnet_preferred(uint32_t policy, const struct linnet_candidate *candidates, uint32_t count);
 
 /* Whether the policy sends a read as a probe to this candidate although it prefers another. */
@@ -192,6 +192,15 @@ void linnet_decision_begin(struct linnet_decision *decision, const struct linnet
 /* `revokes` pays for a revoke. The caller has already credited the read to it. */
 uint32_t linnet_decision_next(struct linnet_decision *decision, const struct linnet_settings *settings,
 			      struct linnet_budget *revokes);
+
+/*
+ * Where a second copy of a late read goes, if linnet_hedge_ask allows one: `choice`, with the same steps. The usable replicas
+ * are those that could take a copy. linnet_copy_next returns a replica whose trees must be asked. There is no verdict and no
+ * probe; without a usable replica in service the choice is LINNET_NO_REPLICA. Networks are not run for a copy: linnos, and
+ * baseline, choose as ewma-inflight does.
+ */
+void linnet_copy_begin(struct linnet_decision *decision, const struct linnet_settings *settings);
+uint32_t linnet_copy_next(struct linnet_decision *decision);
 
 /* Whether there is nothing to decide: one replica is left, or the first serves all. The target is linnet_first_of. */
 static inline int linnet_decides_nothing(const struct linnet_settings *settings, uint32_t usable, int may_revoke)

@@ -263,12 +263,12 @@ static u32 choose(struct linnet_hedged *read)
 	struct linnet_hedge_cpu *cpu = read->cpu;
 	struct linnet_routing routing;
 	struct linnet_decision *decision = &routing.decision;
-	u32 chosen = LINNET_NO_REPLICA, in_service = 0, k;
 	unsigned long flags;
+	bool may_send;
 
 	decision->usable = linnet_usable_legs(dm, READ_ONCE(read->failed) | BIT(read->copies[0].leg));
 	if (!decision->usable)
-		return chosen;
+		return LINNET_NO_REPLICA;
 	routing.sector = read->sector;
 	routing.size_bytes = read->size_bytes;
 	decision->count = dm->leg_count;
@@ -279,25 +279,17 @@ static u32 choose(struct linnet_hedged *read)
 	routing.locked = linnet_digest_enter(dm, decision->now_ns, false);
 	decision->trees = READ_ONCE(dm->trees);
 	decision->networks = READ_ONCE(dm->networks);
-	linnet_see(dm, &routing);
-	if (decision->policy == LINNET_BEST && !decision->by_wait)
-		linnet_score_all(dm, &routing);
+	linnet_decide_copy(dm, &routing);
 	if (routing.locked)
 		linnet_digest_leave(dm);
 	rcu_read_unlock();
 	local_bh_enable();
-	for (k = 0; k < decision->count; k++)
-		in_service += decision->candidates[k].eligible;
-	if (!in_service)
-		return chosen;
-	/* Networks are not run for a hedge. */
-	if (decision->policy == LINNET_LINNOS || decision->policy == LINNET_BASELINE)
-		decision->policy = LINNET_EWMA_INFLIGHT;
+	if (decision->choice.replica == LINNET_NO_REPLICA)
+		return LINNET_NO_REPLICA;
 	raw_spin_lock_irqsave(&cpu->lock, flags);
-	if (linnet_hedge_ask(&cpu->hedge, &dm->settings, decision->candidates, decision->count))
-		chosen = linnet_preferred(decision->policy, decision->candidates, decision->count);
+	may_send = linnet_hedge_ask(&cpu->hedge, &dm->settings, decision->candidates, decision->count);
 	raw_spin_unlock_irqrestore(&cpu->lock, flags);
-	return chosen;
+	return may_send ? decision->choice.replica : LINNET_NO_REPLICA;
 }
 
 /* The read is late. The caller holds it. */

@@ -197,22 +197,30 @@ static void see_states(struct linnet_dm *dm, struct linnet_routing *routing)
 	}
 }
 
-void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing)
+/* What is known of the usable legs. */
+static void see(struct linnet_dm *dm, struct linnet_routing *routing)
 {
-	routing->described = true;
-	linnet_decision_begin(&routing->decision, &dm->settings);
 	if (likely(routing->locked))
 		see_states(dm, routing);
 	else
 		see_digests(dm, routing);
 }
 
-void linnet_score_all(struct linnet_dm *dm, struct linnet_routing *routing)
+static void begin(struct linnet_dm *dm, struct linnet_routing *routing)
 {
-	u32 left = routing->decision.usable & routing->decision.trees;
+	routing->described = true;
+	linnet_decision_begin(&routing->decision, &dm->settings);
+	see(dm, routing);
+}
 
-	for (; left; left &= left - 1)
-		ask_trees(&dm->legs[__ffs(left)], routing);
+void linnet_decide_copy(struct linnet_dm *dm, struct linnet_routing *routing)
+{
+	u32 k;
+
+	linnet_copy_begin(&routing->decision, &dm->settings);
+	see(dm, routing);
+	while ((k = linnet_copy_next(&routing->decision)) != LINNET_NO_REPLICA)
+		ask_trees(&dm->legs[k], routing);
 }
 
 static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
@@ -224,11 +232,11 @@ static void decide(struct linnet_dm *dm, struct linnet_routing *routing)
 	routing->caught_up = false;
 	/* A record has what the decision was based on. */
 	if (unlikely(trace_linnet_decision_enabled()))
-		linnet_see(dm, routing);
+		begin(dm, routing);
 	if (likely(routing->locked) && linnet_decide_at_once(decision, &dm->settings, &dm->legs->state, sizeof(*dm->legs)))
 		return;
 	if (likely(!routing->described))
-		linnet_see(dm, routing);
+		begin(dm, routing);
 	while ((k = linnet_decision_next(decision, &dm->settings, &this_cpu_ptr(dm->cpus)->revokes)) !=
 	       LINNET_NO_REPLICA) {
 		if (decision->asks_trees)

@@ -18,12 +18,9 @@ struct linnet_routing {
 };
 
 /*
- * What is known of the usable legs at decision.now_ns: fills in decision.candidates. After linnet_digest_enter, whose
- * answer is in `locked`; under RCU.
+ * Where a second copy of a late read goes: decision.choice, from what is known of the usable legs at decision.now_ns. After
+ * linnet_digest_enter, whose answer is in `locked`; under RCU.
  */
-void linnet_see(struct linnet_dm *dm, struct linnet_routing *routing);
-
-/* Then: the scores of all of them, by their trees. */
-void linnet_score_all(struct linnet_dm *dm, struct linnet_routing *routing);
+void linnet_decide_copy(struct linnet_dm *dm, struct linnet_routing *routing);
 
 #endif

@@ -408,6 +408,29 @@ static void check_linnos(void)
 	}
 }
 
+/* Under linnet-best the trees of the legs are asked for the second copy, too: it does not go to the one that is called slow. */
+static void check_best(void)
+{
+	struct app *app;
+
+	put_model("fast", "fast.linnet");
+	put_model("slow", "slow.linnet");
+	hedging = must("3 /dev/leg0 0 /dev/leg1 0 /dev/leg2 0 4 policy linnet-best hedge 50");
+	CHECK(tell(hedging, "load fast.linnet") == 0 && tell(hedging, "load 1 slow.linnet") == 0, "load");
+	/* Legs of which nothing is known are probed first. */
+	app = start_read(8, SIZE);
+	stub_run_works();
+	while (stub_own_count)
+		stub_complete_own(0, BLK_STS_OK, 7);
+	got(app, 7, __LINE__);
+	app = hedged(64);
+	CHECK(place(stub_own[0]) != 1 && place(stub_own[1]) != 1, "a copy at the leg whose trees call it slow");
+	stub_complete_own(1, BLK_STS_OK, 2);
+	got(app, 2, __LINE__);
+	stub_complete_own(0, BLK_STS_OK, 1);
+	stub_remove(hedging);
+}
+
 static bool slept;
 static void lose_at_last(void)
 {
@@ -446,6 +469,7 @@ void check_hedges(void)
 	check_hedges_under_load();
 	stub_remove(hedging);
 	check_linnos();
+	check_best();
 	check_hedges_that_are_late();
 	check_hedges_above_md();
 }

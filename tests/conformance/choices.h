@@ -111,20 +111,80 @@ static void same_at_once(const struct linnet_decision *whole, const struct linne
 	check(own.in_service == whole->in_service, "in service, at once");
 }
 
+/* How many replicas a line describes behind these words; 0, which is a failure, if words are missing or too many. */
+static uint32_t replicas_behind(size_t head, size_t count)
+{
+	size_t replicas = count > head ? (count - head) / DECIDE_REPLICA : 0;
+
+	if (replicas < 1 || replicas > LINNET_REPLICAS_MAX || count != head + DECIDE_REPLICA * replicas) {
+		fail("words");
+		return 0;
+	}
+	return (uint32_t)replicas;
+}
+
+/* Begins a decision: the replicas of the line. What is not an input is written before it is read. Returns those in service. */
+static uint32_t begin_decision(struct linnet_decision *decision, uint64_t now_ns, uint32_t replicas, char **first)
+{
+	uint32_t in_service = 0;
+
+	memset(decision, 0xa5, sizeof(*decision));
+	decision->usable = decision->trees = decision->networks = decision->may_revoke = 0;
+	decision->now_ns = now_ns;
+	decision->count = (uint8_t)replicas;
+	for (uint32_t k = 0; k < replicas; k++, first += DECIDE_REPLICA) {
+		decision->usable |= (uint8_t)(word(first, 0) << k);
+		in_service |= (word(first, 0) && !word(first, 1)) << k;
+		decision->trees |= (uint8_t)(word(first, 2) << k);
+		decision->networks |= (uint8_t)(word(first, 3) << k);
+	}
+	return in_service;
+}
+
+/* copy POLICY ON NOW AGE = POLICY REPLICA, replicas: of the second copy of a late read. */
+#define COPY_WORDS 8
+
+static void copies(char **words, size_t count)
+{
+	uint32_t replicas = replicas_behind(COPY_WORDS, count), in_service, k;
+	struct linnet_decision decision;
+	struct linnet_settings settings;
+
+	if (!replicas)
+		return;
+	linnet_settings_init(&settings);
+	settings.policy = (uint32_t)word(words, 1);
+	settings.on = (uint32_t)word(words, 2);
+	settings.age_ns = word(words, 4);
+	in_service = begin_decision(&decision, word(words, 3), replicas, words + COPY_WORDS);
+	decision.may_revoke = 1; /* of no effect */
+	linnet_copy_begin(&decision, &settings);
+	for (k = 0; k < replicas; k++)
+		describe_candidate(&decision, k, words + COPY_WORDS + DECIDE_REPLICA * k);
+	while ((k = linnet_copy_next(&decision)) != LINNET_NO_REPLICA)
+		ask_candidate(&decision, &decision.candidates[k], words + COPY_WORDS + DECIDE_REPLICA * k);
+	check(decision.policy == word(words, 6), "policy of a copy");
+	check(decision.choice.replica == word(words, 7), "replica of a copy");
+	check(!decision.asked && !decision.choice.probe, "a copy asks no network and is no probe");
+	check(decision.in_service == in_service, "in service, of a copy");
+}
+
 /* decide POLICY ON TAGGED BUDGET NOW AGE = POLICY BY_TREES ASKED REPLICA PROBE PREDICTED VERDICT DENIED, replicas. */
 static void decisions(char **words, size_t count)
 {
-	uint32_t replicas = (uint32_t)(count - DECIDE_WORDS) / DECIDE_REPLICA, k;
+	uint32_t replicas, in_service, k;
 	char **first = words + DECIDE_WORDS;
-	struct linnet_decision decision = { 0 };
+	struct linnet_decision decision;
 	struct linnet_budget revokes = { 0 };
 	struct linnet_settings settings;
-	uint32_t in_service = 0;
 
-	if (replicas < 1 || replicas > LINNET_REPLICAS_MAX || count != DECIDE_WORDS + DECIDE_REPLICA * (size_t)replicas) {
-		fail("words");
+	if (strcmp(words[0], "copy") == 0) {
+		copies(words, count);
 		return;
 	}
+	replicas = replicas_behind(DECIDE_WORDS, count);
+	if (!replicas)
+		return;
 	linnet_settings_init(&settings);
 	settings.policy = (uint32_t)word(words, 1);
 	settings.on = (uint32_t)word(words, 2);
@@ -132,18 +192,8 @@ static void decisions(char **words, size_t count)
 	check(linnet_settings_check(&settings) == 0, "settings refused");
 	if (!word(words, 4))
 		linnet_budget_empty(&revokes, &settings.revokes);
-	/* What is not an input is written before it is read. */
-	memset(&decision, 0xa5, sizeof(decision));
-	decision.usable = decision.trees = decision.networks = 0;
+	in_service = begin_decision(&decision, word(words, 5), replicas, first);
 	decision.may_revoke = (uint8_t)word(words, 3);
-	decision.now_ns = word(words, 5);
-	decision.count = (uint8_t)replicas;
-	for (k = 0; k < replicas; k++) {
-		decision.usable |= (uint8_t)(word(first + DECIDE_REPLICA * k, 0) << k);
-		in_service |= (word(first + DECIDE_REPLICA * k, 0) && !word(first + DECIDE_REPLICA * k, 1)) << k;
-		decision.trees |= (uint8_t)(word(first + DECIDE_REPLICA * k, 2) << k);
-		decision.networks |= (uint8_t)(word(first + DECIDE_REPLICA * k, 3) << k);
-	}
 	linnet_decision_begin(&decision, &settings);
 	for (k = 0; k < replicas; k++)
 		describe_candidate(&decision, k, first + DECIDE_REPLICA * k);

@@ -161,7 +161,7 @@ def decide(case):
     usable = [k for k, r in enumerate(replicas) if r["usable"]]
     able = [k for k in usable if not replicas[k]["out"]] or usable
     # Trees are compared only if all have them.
-    compared = policy == "linnet-best" and all(replicas[k]["trees"] for k in usable)
+    compared = policy == "linnet-best" and all(replicas[k]["trees"] for k in able)
     seen = [describe(r, k in able, compared and r["trees"]) for k, r in enumerate(replicas)]
     asked = set()
 
@@ -198,6 +198,17 @@ def decide(case):
     return POLICIES.index(policy), int(by_trees), mask, chosen, probe, predicted_fast, verdict, denied
 
 
+def place_copy(case):
+    """Returns policy and replica of a second copy: the one in service that is preferred, without networks and probes."""
+    policy, replicas = followed(case), case["replicas"]
+    if policy in ("linnos", "baseline"):
+        policy = "ewma-inflight"
+    able = [k for k, r in enumerate(replicas) if r["usable"] and not r["out"]]
+    compared = all(replicas[k]["trees"] for k in able)
+    seen = [describe({**r, "probing": 1}, k in able, compared) for k, r in enumerate(replicas)]
+    return POLICIES.index(policy), choose(policy, seen, case["now"], case["age"])[0]
+
+
 def is_expired(replica, by_network, now, age):
     """Whether a revoke would be based on expired state."""
     if replica["probing"]:
@@ -220,32 +231,50 @@ def print_decisions():
     print("# decide ASKED_POLICY ON TAGGED BUDGET NOW_NS AGE_NS =")
     print("# POLICY BY_TREES ASKED REPLICA PROBE PREDICTED VERDICT DENIED, then for each replica:")
     print("# USABLE OUT TREES NETWORK HISTORY SLOW PROBING SCORE IN_FLIGHT EWMA_NS LEARNT_NS REVOKES_IN_ROW SLOW_SCORE")
-    for n in range(1000):
-        age = rng.choice([1000, 10_000_000, 10_000_000, LIMIT])
-        now, replicas = situation(rng, age)
-        lacks = rng.choice(["", "", "", "trees", "network", "both"])
+    print("# copy ASKED_POLICY ON NOW_NS AGE_NS = POLICY REPLICA, then the same: where the copy of a late read goes")
+    for n in range(1100):
+        case = decision_case(rng, scores, n)
+        words = [POLICIES.index(case["policy"]), case["on"], case["tagged"], case["budget"], case["now"], case["age"]]
+        print_case("decide", words, decide(case), case)
+    rng = random.Random(22)
+    for n in range(600, 1100):
+        case = decision_case(rng, rng, n)
+        words = [POLICIES.index(case["policy"]), case["on"], case["now"], case["age"]]
+        print_case("copy", words, place_copy(case), case)
+
+
+def decision_case(rng, scores, n):
+    """Replicas, settings and a read; from the 800th on under linnet-best, with trees at every usable replica.
+
+    From the 1,000th on, replicas that are out of service have no trees.
+    """
+    age = rng.choice([1000, 10_000_000, 10_000_000, LIMIT])
+    now, replicas = situation(rng, age)
+    lacks = rng.choice(["", "", "", "trees", "network", "both"])
+    for r in replicas:
+        r["usable"], r["out"] = int(rng.random() < 0.85), int(rng.random() < 0.2)
+        r["trees"] = int(lacks not in ("trees", "both") and rng.random() < 0.8)
+        r["network"] = int(lacks not in ("network", "both") and rng.random() < 0.8)
+        r["history"] = int(rng.random() < 0.8)
+        r["revokes"] = rng.choice([0, 0, 1, 1023, 1024])
+        near = r["score"] + scores.choice([-1, 0, 1])
+        r["slow_score"] = min(max(scores.choice([0, 0, near, near]), -(2**15)), 2**15 - 1)
+        if rng.random() < 0.3:
+            r["learnt"] = max(now - rng.choice([5 * age - 1, 5 * age, 5 * age + 1]), 0)
+    if n >= 800:
         for r in replicas:
-            r["usable"], r["out"] = int(rng.random() < 0.85), int(rng.random() < 0.2)
-            r["trees"] = int(lacks not in ("trees", "both") and rng.random() < 0.8)
-            r["network"] = int(lacks not in ("network", "both") and rng.random() < 0.8)
-            r["history"] = int(rng.random() < 0.8)
-            r["revokes"] = rng.choice([0, 0, 1, 1023, 1024])
-            near = r["score"] + scores.choice([-1, 0, 1])
-            r["slow_score"] = min(max(scores.choice([0, 0, near, near]), -(2**15)), 2**15 - 1)
-            if rng.random() < 0.3:
-                r["learnt"] = max(now - rng.choice([5 * age - 1, 5 * age, 5 * age + 1]), 0)
-        if n >= 800:
-            for r in replicas:
-                r["trees"] |= r["usable"]
-        if not any(r["usable"] for r in replicas):
-            replicas[0]["usable"] = 1
-        policy = POLICIES[n % len(POLICIES)] if n < 800 else "linnet-best"
-        case = {"policy": policy, "on": int(rng.random() < 0.9), "tagged": int(rng.random() < 0.6), "now": now}
-        case |= {"budget": int(rng.random() < 0.8), "age": age, "replicas": replicas}
-        words = [POLICIES.index(case["policy"]), case["on"], case["tagged"], case["budget"], now, age]
-        results = decide(case)
-        rest = [r[key] for r in replicas for key in KEYS]
-        print("decide", *map(signed, words), "=", *map(signed, results), *map(signed, rest))
+            r["trees"] = int(not r["out"]) if n >= 1000 else r["trees"] | r["usable"]
+    if not any(r["usable"] for r in replicas):
+        replicas[0]["usable"] = 1
+    policy = POLICIES[n % len(POLICIES)] if n < 800 else "linnet-best"
+    case = {"policy": policy, "on": int(rng.random() < 0.9), "tagged": int(rng.random() < 0.6), "now": now}
+    return case | {"budget": int(rng.random() < 0.8), "age": age, "replicas": replicas}
+
+
+def print_case(keyword, words, results, case):
+    """Print a line of decide.txt."""
+    rest = [r[key] for r in case["replicas"] for key in KEYS]
+    print(keyword, *map(signed, words), "=", *map(signed, results), *map(signed, rest))
 
 
 def longer(delay, per_million):

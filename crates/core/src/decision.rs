@@ -51,7 +51,7 @@ impl Candidate {
     }
 }
 
-/// The eligible candidate that the policy prefers, ignoring probes: the target of a hedge.
+/// The eligible candidate that the policy prefers, ignoring probes.
 ///
 /// # Panics
 /// For more than [`REPLICAS_MAX`] candidates.
@@ -117,7 +117,8 @@ pub enum Asked {
 /// Takes decisions one after the other (`struct linnet_decision`).
 ///
 /// Call [`Decision::begin`], then [`Decision::describe`] for each usable replica, then [`Decision::next_to_ask`] until
-/// it returns none; then the [`Decision::answer`] is complete.
+/// it returns none; then the [`Decision::answer`] is complete. For a second copy of a late read these are
+/// [`Decision::begin_copy`], [`Decision::describe`], [`Decision::next_of_copy`] and [`Decision::copy`].
 #[derive(Clone, Debug)]
 pub struct Decision(ffi::Decision);
 
@@ -131,6 +132,22 @@ impl Decision {
     /// For a question without usable replicas, or with more than there can be.
     #[inline]
     pub fn begin(&mut self, settings: &Settings, question: &Question) {
+        let raw = self.put(question);
+        // SAFETY: a struct of C's layout and settings of its own; `put` has checked what C follows.
+        unsafe { ffi::linnet_decision_begin(raw, settings) }
+    }
+
+    /// Begins where a second copy of a late read goes. The usable replicas are those that could take a copy.
+    ///
+    /// # Panics
+    /// As [`Decision::begin`].
+    pub fn begin_copy(&mut self, settings: &Settings, question: &Question) {
+        let raw = self.put(question);
+        // SAFETY: as in `begin`.
+        unsafe { ffi::linnet_copy_begin(raw, settings) }
+    }
+
+    fn put(&mut self, question: &Question) -> &mut ffi::Decision {
         let Question { now_ns, replicas, usable, trees, networks, may_revoke } = *question;
         assert!(
             (1..=REPLICAS_MAX).contains(&replicas) && usable != 0 && u32::from(usable) >> replicas == 0,
@@ -139,8 +156,7 @@ impl Decision {
         let raw = &mut self.0;
         (raw.now_ns, raw.count, raw.usable) = (now_ns, replicas as u8, usable);
         (raw.trees, raw.networks, raw.may_revoke) = (trees, networks, u8::from(may_revoke));
-        // SAFETY: a struct of C's layout and settings of its own; `replicas` is within its arrays, as asserted above.
-        unsafe { ffi::linnet_decision_begin(raw, settings) }
+        raw
     }
 
     /// The state of the k-th replica, to be filled in.
@@ -158,6 +174,19 @@ impl Decision {
         let k = unsafe { ffi::linnet_decision_next(&mut self.0, settings, revokes) } as usize;
         let asked = if self.0.asks_trees != 0 { Asked::Trees(k) } else { Asked::Network(k) };
         (k < REPLICAS_MAX).then_some(asked)
+    }
+
+    /// The replica whose trees must be asked next for the place of a copy; `None` if that is known: [`Decision::copy`].
+    pub fn next_of_copy(&mut self) -> Option<usize> {
+        assert!(self.0.usable != 0, "no decision has begun");
+        // SAFETY: as in `next_to_ask`.
+        let k = unsafe { ffi::linnet_copy_next(&mut self.0) } as usize;
+        (k < REPLICAS_MAX).then_some(k)
+    }
+
+    /// Where the copy goes; `None` if no usable replica is in service.
+    pub fn copy(&self) -> Option<usize> {
+        Some(self.0.choice.replica as usize).filter(|&k| k < REPLICAS_MAX)
     }
 
     /// The answer.

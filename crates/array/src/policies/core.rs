@@ -129,14 +129,6 @@ impl Core {
         Some((trees.score(&features), features))
     }
 
-    /// The candidate that linnet-best prefers for this read: by trees, if all candidates have them.
-    fn best_by_trees(&self, ask: &Ask<'_>) -> usize {
-        let compared = ask.candidates().all(|device| self.trees.get(device).is_some_and(Option::is_some));
-        ask.preferred(linnet_core::Policy::Best, |device| {
-            if compared { self.look(ask, device).map(|(score, _)| score) } else { None }
-        })
-    }
-
     /// How long a read that is submitted to the first candidate may take before it is hedged.
     #[inline]
     fn patience_ns(&self, ask: &Ask<'_>, seen: &Option<Seen>) -> Option<Nanos> {
@@ -151,6 +143,32 @@ impl Core {
         }
     }
 
+    fn question(&self, ask: &Ask<'_>, usable: u8, may_revoke: bool) -> Question {
+        Question {
+            now_ns: ask.now_ns,
+            replicas: ask.replicas.len(),
+            usable,
+            trees: those_with(ask, &self.trees),
+            networks: those_with(ask, &self.networks),
+            may_revoke,
+        }
+    }
+
+    fn describe(&mut self, ask: &Ask<'_>, usable: u8) {
+        for k in bits(usable) {
+            ask.devices[ask.device(k)].describe(ask.now_ns, self.decision.describe(k));
+        }
+    }
+
+    /// Asks the trees of the k-th replica, if `seen` does not say what they answer.
+    fn ask_trees(&mut self, ask: &Ask<'_>, k: usize, seen: &Option<Seen>) {
+        let device = ask.device(k);
+        let score = seen.or_else(|| self.look(ask, device)).map(|(score, _)| score);
+        if let (Some(score), Some(trees)) = (score, &self.trees[device]) {
+            self.decision.describe(k).scored(score, trees);
+        }
+    }
+
     /// The core's decision. `seen` is the known score of the first candidate.
     fn decide(
         &mut self,
@@ -160,27 +178,12 @@ impl Core {
         may_revoke: bool,
         revokes: &mut Budget,
     ) -> Answer {
-        let question = Question {
-            now_ns: ask.now_ns,
-            replicas: ask.replicas.len(),
-            usable,
-            trees: those_with(ask, &self.trees),
-            networks: those_with(ask, &self.networks),
-            may_revoke,
-        };
+        let question = self.question(ask, usable, may_revoke);
         self.decision.begin(ask.settings, &question);
-        for k in bits(usable) {
-            ask.devices[ask.device(k)].describe(ask.now_ns, self.decision.describe(k));
-        }
+        self.describe(ask, usable);
         while let Some(asked) = self.decision.next_to_ask(ask.settings, revokes) {
             match asked {
-                Asked::Trees(k) => {
-                    let device = ask.device(k);
-                    let score = seen.or_else(|| self.look(ask, device)).map(|(score, _)| score);
-                    if let (Some(score), Some(trees)) = (score, &self.trees[device]) {
-                        self.decision.describe(k).scored(score, trees);
-                    }
-                }
+                Asked::Trees(k) => self.ask_trees(ask, k, seen),
                 Asked::Network(k) => {
                     ask.devices[ask.device(k)].ask(ask.request.size_bytes, self.decision.describe(k));
                 }
@@ -256,11 +259,16 @@ impl Policy for Core {
 
     fn hedge(&mut self, ask: &Ask<'_>) -> Hedge {
         if let Some(hedging) = &mut self.hedging {
-            return if hedging.ask(ask.settings, &ask.known()) {
-                Hedge::To(self.best_by_trees(ask))
-            } else {
-                Hedge::Never
-            };
+            if !hedging.ask(ask.settings, &ask.known()) {
+                return Hedge::Never;
+            }
+            let question = self.question(ask, ask.candidates, false);
+            self.decision.begin_copy(ask.settings, &question);
+            self.describe(ask, ask.candidates);
+            while let Some(k) = self.decision.next_of_copy() {
+                self.ask_trees(ask, k, &None);
+            }
+            return self.decision.copy().map_or(Hedge::Never, |k| Hedge::To(ask.device(k)));
         }
         Hedge::To(ask.least(|device| {
             let view = &ask.devices[device];

@@ -10,16 +10,14 @@ use linnet_types::{Device, LatencyModel, Outcome, Request};
 const FAST_NS: Nanos = 80_000;
 const SLOW_NS: Nanos = 2_000_000;
 
+/// Devices with these trees; a read is late after `latency_ns_p95`, 0: never.
+fn with_trees(trees: &[Option<Trees>], latency_ns_p95: Nanos) -> Vec<DeviceModel> {
+    let thresholds = Thresholds { latency_ns_p95, ..test_thresholds() };
+    trees.iter().map(|&trees| DeviceModel { thresholds, trees, ..DeviceModel::default() }).collect()
+}
+
 fn go<D: Device>(devices: &mut [D], records: &[IoRecord], trees: &[Option<Trees>], config: Config) -> RunResult {
-    let learned: Vec<DeviceModel> = trees
-        .iter()
-        .map(|&trees| DeviceModel {
-            thresholds: Thresholds { latency_ns_p95: 0, ..test_thresholds() },
-            trees,
-            ..DeviceModel::default()
-        })
-        .collect();
-    hedged(devices, records, &learned, config)
+    hedged(devices, records, &with_trees(trees, 0), config)
 }
 
 fn hedged<D: Device>(devices: &mut [D], records: &[IoRecord], learned: &[DeviceModel], config: Config) -> RunResult {
@@ -136,6 +134,20 @@ fn hedges_take_two_percent_and_no_more() {
     assert_eq!(result.reads.latency_ns.len() as u64, count);
     assert_eq!(c.hedges, c.extra_io);
     assert!(c.hedges <= count / 50 && c.hedges > count / 100, "{} of {count}", c.hedges);
+}
+
+#[test]
+fn a_hedge_goes_by_trees_if_all_that_could_take_it_have_them() {
+    let target = |trees: [Option<Trees>; 3], candidates| {
+        let mut best = Alone::new("linnet-best", &with_trees(&trees, 1_000_000));
+        let scene = Scene::new(&[1, 1, 1]);
+        (0..50).for_each(|_| best.policy.sent_hedgeable(&scene.settings));
+        best.policy.hedge(&scene.ask(1_000, candidates))
+    };
+    let slow = always(5 * TREE_ONE);
+    assert_eq!(target([always(0), slow, always(-TREE_ONE)], 0b110), Hedge::To(2));
+    assert_eq!(target([always(0), slow, None], 0b110), Hedge::To(1), "odds of one say nothing");
+    assert_eq!(target([None, slow, always(-TREE_ONE)], 0b110), Hedge::To(2), "the first holds the read");
 }
 
 #[test]

@@ -60,6 +60,8 @@ unsafe extern "C" {
     pub fn linnet_wants_probe(settings: *const Settings, policy: u32, candidate: *const Candidate, now_ns: u64) -> i32;
     pub fn linnet_decision_begin(decision: *mut Decision, settings: *const Settings);
     pub fn linnet_decision_next(decision: *mut Decision, settings: *const Settings, revokes: *mut Budget) -> u32;
+    pub fn linnet_copy_begin(decision: *mut Decision, settings: *const Settings);
+    pub fn linnet_copy_next(decision: *mut Decision) -> u32;
     pub fn linnet_expected_ns(ewma_ns: u64, in_flight: u32) -> u64;
     pub fn linnet_replica_init(replica: *mut Replica, inflection_ns: u64, ios: *mut InflightIo, places: u32);
     pub fn linnet_replica_grow(replica: *mut Replica, ios: *mut InflightIo, from: u32, places: u32);

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `choose.txt` and `hedge.txt`: choices among replicas and second copies.
+//! `choose.txt`, `decide.txt` and `hedge.txt`: choices among replicas, and second copies.
 
 use linnet_core::{Asked, Budget, Candidate, Decision, Hedging, Policy, Question, Rate, Settings, TREE_ONE};
 
 use super::text::unhex;
 use crate::common::{lines, root};
 
+const POLICIES: [Policy; 5] =
+    [Policy::Baseline, Policy::ShortestQueue, Policy::EwmaInflight, Policy::Linnos, Policy::Best];
+
 /// The choices of `choose.txt` as whole decisions, with both kinds of model at every replica.
 #[test]
 fn choices() {
     let text = std::fs::read_to_string(root().join("spec/vectors/choose.txt")).unwrap();
-    let policies = [Policy::Baseline, Policy::ShortestQueue, Policy::EwmaInflight, Policy::Linnos, Policy::Best];
     let (mut decision, mut revokes) = (Decision::new(), Budget::default());
     let (mut chosen, mut probes, mut scored, mut candidates_scored) = (0, 0, 0, 0);
     for line in lines(&text) {
@@ -38,7 +40,7 @@ fn choices() {
             continue;
         }
         let settings =
-            Settings { policy: policies[number(1) as usize], age_ns: number(3) as u64, ..Settings::default() };
+            Settings { policy: POLICIES[number(1) as usize], age_ns: number(3) as u64, ..Settings::default() };
         let all = u8::MAX >> (8 - candidates.len());
         let question = Question {
             now_ns: number(2) as u64,
@@ -78,6 +80,51 @@ fn choices() {
     }
     assert!(chosen > 100 && probes > 20, "{chosen} chosen elsewhere, {probes} probes prove little");
     assert!(scored > 100 && scored < candidates_scored, "{scored} of {candidates_scored} were asked for a score");
+}
+
+/// Where copies go: lines `copy` of `decide.txt`.
+#[test]
+fn copies() {
+    let text = std::fs::read_to_string(root().join("spec/vectors/decide.txt")).unwrap();
+    let (mut decision, mut nowhere, mut scored) = (Decision::new(), 0, 0);
+    for line in lines(&text).filter(|line| line[0] == "copy") {
+        let number = |at: usize| unhex(line[at]);
+        let replicas: Vec<&[&str]> = line[8..].chunks(13).collect();
+        let those = |is: &dyn Fn(&[&str]) -> bool| {
+            replicas.iter().enumerate().map(|(k, words)| u8::from(is(words)) << k).sum::<u8>()
+        };
+        let question = Question {
+            now_ns: number(3) as u64,
+            replicas: replicas.len(),
+            usable: those(&|words| words[0] == "1"),
+            trees: those(&|words| words[2] == "1"),
+            networks: those(&|words| words[3] == "1"),
+            may_revoke: false,
+        };
+        let (policy, on) = (POLICIES[number(1) as usize], number(2) as u32);
+        let settings = Settings { policy, on, age_ns: number(4) as u64, ..Settings::default() };
+        decision.begin_copy(&settings, &question);
+        for (k, words) in replicas.iter().enumerate() {
+            *decision.describe(k) = Candidate {
+                eligible: words[1] == "0",
+                probing: words[6] == "1",
+                score: -2 * TREE_ONE,
+                in_flight: unhex(words[8]) as u32,
+                ewma_ns: unhex(words[9]) as u64,
+                learnt_ns: unhex(words[10]) as u64,
+                ..Candidate::default()
+            };
+        }
+        while let Some(k) = decision.next_of_copy() {
+            let candidate = decision.describe(k);
+            (candidate.known, candidate.score) = (true, unhex(replicas[k][7]) as i32);
+            scored += 1;
+        }
+        let told = decision.copy().map_or(i128::from(u32::MAX), |k| k as i128);
+        assert_eq!(told, number(7), "{line:?}");
+        nowhere += u32::from(decision.copy().is_none());
+    }
+    assert!(nowhere > 10 && scored > 100, "{nowhere} go nowhere, {scored} scores");
 }
 
 /// Second copies of `hedge.txt`.
