@@ -110,6 +110,9 @@ LINNET_READS_INLINE int linnet_reads_use_batch(struct linnet_reads *reads, struc
 /* The same for whichever of the last batches it is. */
 LINNET_READS_INLINE void linnet_reads_use(struct linnet_reads *reads, uint64_t start, uint64_t end)
 {
+	/* Most reads at a high rate are of files that are in memory, where nothing comes. */
+	if (!reads->batch_next)
+		return;
 	LINNET_UNROLL
 	for (uint32_t i = 0; i < LINNET_BATCHES; i++)
 		if (linnet_reads_use_batch(reads, &reads->batch[i], start, end))
