@@ -2,6 +2,8 @@
 //! Backing devices: what holds a readahead value. A disk has one for all its partitions and file systems, and NFS, FUSE
 //! and btrfs have one for each file system.
 
+use std::collections::BTreeSet;
+
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::mounts::{self, Dev, Mount, mounts, plain, top};
@@ -52,8 +54,11 @@ pub struct Bdi {
     pub kind: Kind,
     /// A block device's name: `vda`.
     pub disk: Option<String>,
-    /// Mounts whose files it holds.
+    /// Mounts whose files it holds, as far as this process sees them.
     pub mounts: Vec<Mount>,
+    /// Numbers of the file systems that may be on a disk: those of its partitions, or its own. A container may have
+    /// mounted one of them where this process does not see it.
+    pub parts: Vec<Dev>,
     /// Names below /sys/class/bdi of which one is its own, where the kernel does not say which; empty where `name` is it.
     pub among: Vec<String>,
 }
@@ -97,6 +102,11 @@ impl Bdi {
         let Some(first) = of_each.next() else { return read(self.knob(host)) };
         let first = first?;
         if of_each.all(|kib| kib.is_ok_and(|kib| kib == first)) { Ok(first) } else { Err(self.unknown()) }
+    }
+
+    /// Numbers of the file systems whose files it holds, or may hold.
+    pub fn devs(&self) -> BTreeSet<Dev> {
+        self.mounts.iter().map(|mount| mount.dev).chain(self.parts.iter().copied()).collect()
     }
 
     /// What an operator calls it: the disk, or the mount point.
@@ -150,10 +160,38 @@ fn of_type(host: &Host, named: &[String], fs: &str) -> Vec<String> {
     if names.iter().all(|name| host.text(knob_of(name)).is_none_or(|kib| kib == "0")) { Vec::new() } else { names }
 }
 
+/// The backing device that has a file system's number, which FUSE on a block device decorates. NFS and FUSE have one.
+pub(crate) fn numbered(host: &Host, dev: Dev) -> Option<String> {
+    [of_fuse(dev), dev.to_string()].into_iter().find(|name| host.has(knob_of(name)))
+}
+
+/// The backing device of FUSE on a block device.
+fn of_fuse(dev: Dev) -> String {
+    format!("{dev}-fuseblk")
+}
+
+/// The partitions of a disk, by their names below its directory `place`.
+fn partitions(host: &Host, place: &str) -> impl Iterator<Item = String> {
+    host.names(place).into_iter().filter(move |name| host.has(format!("{place}/{name}/partition")))
+}
+
+/// Numbers of the file systems that may be on a disk whose own number is `name`.
+fn parts_of(host: &Host, disk: &str, name: &str) -> Vec<Dev> {
+    let place = format!("/sys/block/{disk}");
+    let number = |part: String| Dev::parse(&host.text(format!("{place}/{part}/dev"))?);
+    let mut parts: Vec<Dev> = partitions(host, &place).filter_map(number).collect();
+    if parts.is_empty() {
+        parts.extend(Dev::parse(name));
+    }
+    // ntfs-3g and its like have a value of their own.
+    parts.retain(|dev| !host.has(knob_of(&of_fuse(*dev))));
+    parts
+}
+
 /// The device that holds a mount's readahead, without its mounts; None for file systems in memory. `mounts` and `named`
 /// are all mounts and all backing devices.
 fn bdi_of(host: &Host, mount: &Mount, mounts: &[Mount], named: &[String]) -> Option<Bdi> {
-    let bdi = |name, kind, disk| Bdi { name, kind, disk, mounts: Vec::new(), among: Vec::new() };
+    let bdi = |name, kind, disk| Bdi { name, kind, disk, mounts: Vec::new(), parts: Vec::new(), among: Vec::new() };
     let kind = Kind::of(&mount.fs);
     if kind == Kind::Btrfs
         && let Some(name) = btrfs_of(host, &mount.source)
@@ -165,12 +203,11 @@ fn bdi_of(host: &Host, mount: &Mount, mounts: &[Mount], named: &[String]) -> Opt
         let dev = host.text(format!("/sys/block/{disk}/dev"))?;
         return Some(bdi(dev, Kind::Block, Some(disk)));
     }
-    // NFS and FUSE have the number of the mount, which FUSE on a block device decorates; others have a name of their own.
-    let number = mount.dev.to_string();
-    let names = [format!("{number}-fuseblk"), number.clone()];
-    if let Some(name) = names.into_iter().find(|name| host.has(knob_of(name))) {
+    if let Some(name) = numbered(host, mount.dev) {
         return Some(bdi(name, kind, None));
     }
+    // Others have a name of their own.
+    let number = mount.dev.to_string();
     // The number in such a name is not that of the mount, so it must be the only one.
     let is_alone = || mounts.iter().all(|other| other.fs != mount.fs || other.dev == mount.dev);
     match &of_type(host, named, &mount.fs)[..] {
@@ -187,7 +224,8 @@ pub fn list(host: &Host) -> Vec<Bdi> {
         let size: u64 = host.number(format!("/sys/block/{disk}/size")).unwrap_or(0);
         let Some(name) = host.text(format!("/sys/block/{disk}/dev")) else { continue };
         if size > 0 && !disk.starts_with("zram") && !disk.starts_with("ram") {
-            found.push(Bdi { name, kind: Kind::Block, disk: Some(disk), mounts: Vec::new(), among: Vec::new() });
+            let parts = parts_of(host, &disk, &name);
+            found.push(Bdi { name, kind: Kind::Block, disk: Some(disk), mounts: Vec::new(), parts, among: Vec::new() });
         }
     }
     let (mounts, named) = (mounts(host, "self"), host.names("/sys/class/bdi"));
@@ -205,9 +243,8 @@ pub fn list(host: &Host) -> Vec<Bdi> {
 /// partitions, and file systems of btrfs.
 pub(crate) fn above(host: &Host, disk: &str) -> Vec<String> {
     let place = format!("/sys/block/{disk}");
-    let parts = host.names(&place).into_iter().filter(|name| host.has(format!("{place}/{name}/partition")));
     let mut places = vec![(disk.to_owned(), place.clone())];
-    places.extend(parts.map(|name| (name.clone(), format!("{place}/{name}"))));
+    places.extend(partitions(host, &place).map(|name| (name.clone(), format!("{place}/{name}"))));
     let mut found: Vec<String> = Vec::new();
     for (name, place) in places {
         found.extend(host.names(format!("{place}/holders")));
@@ -259,7 +296,8 @@ pub fn find(host: &Host, all: &[Bdi], name: &str) -> Result<Bdi> {
     Ok(meant(host, all, name)?.bdi)
 }
 
-/// The backing device that holds the files of file system `dev`.
+/// The backing device that holds the files of file system `dev`, also where it is mounted only in other mount namespaces.
 pub fn of_files(all: &[Bdi], dev: Dev) -> Option<&Bdi> {
-    all.iter().find(|bdi| bdi.mounts.iter().any(|mount| mount.dev == dev))
+    let mounted = all.iter().find(|bdi| bdi.mounts.iter().any(|mount| mount.dev == dev));
+    mounted.or_else(|| all.iter().find(|bdi| bdi.parts.contains(&dev)))
 }

@@ -35,6 +35,7 @@ pub mod rule;
 mod track;
 pub mod trainer;
 pub mod tuner;
+mod unseen;
 mod wanted;
 
 pub use error::{Error, Result};

@@ -171,7 +171,14 @@ mod tests {
         host.replace("/proc/7/cgroup", "0::/\n").expect("written");
         let file = FileId { dev: Dev { major: 8, minor: 1 }, inode: 12 };
         let key = Key { file, cgroup: 1, advised: false };
-        let bdi = Bdi { name: "8:0".into(), kind: Kind::Block, disk: None, mounts: Vec::new(), among: Vec::new() };
+        let bdi = Bdi {
+            name: "8:0".into(),
+            kind: Kind::Block,
+            disk: None,
+            mounts: Vec::new(),
+            parts: Vec::new(),
+            among: Vec::new(),
+        };
         let d = Descriptor {
             file,
             cgroup: 1,

@@ -29,6 +29,7 @@ use crate::putback::{self, Restored};
 use crate::recover::recover;
 use crate::rule::{Class, Decider, FileReads};
 use crate::track::Track;
+use crate::unseen::Unseen;
 use crate::wanted::{Wanted, only};
 
 /// What is set.
@@ -130,6 +131,7 @@ pub struct Tuner<'a> {
     tracks: HashMap<Key, Track>,
     groups: Groups,
     devices: Devices,
+    unseen: Unseen,
     began: Instant,
     /// The last look saw reads whose kind is not known yet.
     is_undecided: bool,
@@ -221,6 +223,7 @@ impl<'a> Tuner<'a> {
             tracks: HashMap::new(),
             groups: Groups::default(),
             devices: Devices::default(),
+            unseen: Unseen::default(),
             began: Instant::now(),
             is_undecided: false,
             lost: 0,
@@ -294,6 +297,10 @@ impl<'a> Tuner<'a> {
             // Files of file systems without a device (in memory, overlays) come again and again: not at every tick.
             if now >= self.listed + WINDOW {
                 events.extend(self.list(now)?);
+                if self.wanted.is_none() {
+                    let devs = samples.iter().filter(|s| self.in_group(s.cgroup)).map(|s| s.file.dev).collect();
+                    events.extend(self.unseen.tell(&self.host, &self.bdis, devs));
+                }
             }
         }
         events.extend(self.devices.look(now, &mut self.journal, &self.bdis));

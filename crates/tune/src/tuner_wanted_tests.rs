@@ -49,6 +49,7 @@ fn machine() -> (tempfile::TempDir, Host) {
     (root, host)
 }
 
+const DEV_DATA: Dev = Dev { major: 8, minor: 1 };
 const DATA: &str = "8:1 / /data rw - ext4 /dev/sda1 rw";
 const HOME: &str = "8:2 / /home rw - ext4 /dev/sda2 rw";
 
@@ -111,19 +112,59 @@ fn a_partition_or_mount_point_means_its_file_system_and_not_the_disk() {
 #[test]
 fn a_file_system_that_is_mounted_later_is_observed_too() {
     let (_root, host) = machine();
-    mount(&host, &[DATA]);
+    let nfs = |dev: &str| format!("{dev} / /mnt rw - nfs4 server:/ rw,rsize=65536");
+    mount(&host, &[&nfs("0:45")]);
     let rule = Rule::default();
-    let only = only_dev(&host, &options("/dev/sda", Scope::Both)).expect("found");
-    assert_eq!(only, Some(Dev { major: 8, minor: 1 }));
+    let only = only_dev(&host, &options("/mnt", Scope::Both)).expect("found");
+    assert_eq!(only, Some(Dev { major: 0, minor: 45 }));
     let mut observer = Filtered { sight: all_seen(), only, ..Filtered::default() };
     let mut tuner =
-        Tuner::start(&host, options("/dev/sda", Scope::Both), &rule, &mut observer, &mut |_| true).expect("started");
+        Tuner::start(&host, options("/mnt", Scope::Both), &rule, &mut observer, &mut |_| true).expect("started");
     assert!(told(&mut tuner, 39..42, &[]).is_empty());
-    mount(&host, &[DATA, HOME]);
+    mount(&host, &[&nfs("0:45"), &nfs("0:52")]);
     let told = told(&mut tuner, 82..86, &[]);
-    assert_eq!(told, ["other file systems of /dev/sda are mounted now than before, and are tuned"]);
+    assert_eq!(told, ["other file systems of /mnt are mounted now than before, and are tuned"]);
     drop(tuner);
     assert_eq!(observer.began, [None]);
+}
+
+#[test]
+fn files_of_a_partition_that_only_a_container_has_mounted_are_tuned() {
+    let (_root, host) = machine();
+    mount(&host, &[DATA]);
+    let rule = Rule::default();
+    let only = |name: &str| only_dev(&host, &options(name, Scope::Both)).expect("found");
+    assert_eq!(
+        (only("/dev/sda"), only("/data")),
+        (None, Some(DEV_DATA)),
+        "its other partition may be mounted anywhere"
+    );
+    let all = Options { dry_run: true, scope: Scope::Files, ..Options::default() };
+    for options in [options("/dev/sda", Scope::Files), options("/dev/sda2", Scope::Files), all] {
+        let mut observer = Filtered { sight: all_seen(), ..Filtered::default() };
+        let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+        assert_eq!(told(&mut tuner, 4..14, &[(8, 2)]), ["decision /dev/sda, a file"]);
+    }
+}
+
+#[test]
+fn a_file_system_without_a_disk_that_only_a_container_has_mounted_is_told_once() {
+    let (_root, host) = machine();
+    mount(&host, &[DATA]);
+    host.replace("/sys/class/bdi/8:2-fuseblk/read_ahead_kb", "128").expect("written");
+    let rule = Rule::default();
+    // 0:60 has no readahead: it is in memory.
+    for (name, notes) in [(None, 2), (Some("/dev/sda"), 0)] {
+        let mut observer = Filtered { sight: all_seen(), ..Filtered::default() };
+        let device = name.map(str::to_owned);
+        let options = Options { dry_run: true, device, ..Options::default() };
+        let mut tuner = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).expect("started");
+        let told = told(&mut tuner, 4..60, &[(0, 45), (0, 60), (8, 2)]);
+        assert_eq!(told.len(), notes, "{told:?}");
+        for (why, dev) in told.iter().zip(["0:45", "8:2"]) {
+            assert!(why.starts_with(&format!("files of file system {dev} are read and keep their values")), "{why}");
+        }
+    }
 }
 
 #[test]

@@ -60,10 +60,10 @@ impl Wanted {
         })
     }
 
-    /// The mounted file systems that are meant.
+    /// The file systems that are meant; of a disk also those that may be mounted where this process does not see them.
     pub(crate) fn devs(&self, bdis: &[Bdi]) -> BTreeSet<Dev> {
-        let mounts = bdis.iter().flat_map(|bdi| bdi.mounts.iter().map(move |mount| (bdi, mount.dev)));
-        mounts.filter(|(bdi, dev)| self.has(bdi, *dev)).map(|(_, dev)| dev).collect()
+        let all = bdis.iter().flat_map(|bdi| bdi.devs().into_iter().map(move |dev| (bdi, dev)));
+        all.filter(|(bdi, dev)| self.has(bdi, *dev)).map(|(_, dev)| dev).collect()
     }
 
     /// Mounts of other file systems that have their readahead by the same value.

@@ -50,6 +50,28 @@ fn a_cloud_image_s_64_mib_under_a_mapped_database() {
 }
 
 #[test]
+fn a_database_whose_file_system_only_a_container_has_mounted() {
+    let machine = Machine::new();
+    machine.disk("sda", "8:0", 65_536);
+    machine.disk("sdb", "8:16", 65_536);
+    machine.put("/sys/block/sdb/sdb1/partition", "1");
+    machine.put("/sys/block/sdb/sdb1/dev", "8:17");
+    machine.put("/sys/block/sdb/sdb2/partition", "2");
+    machine.put("/sys/block/sdb/sdb2/dev", "8:18");
+    machine.put("/sys/block/sdb/sdb2/holders/dm-0", "");
+    let maps = |dev: &str| format!("7f0000000000-7f0040000000 r--s 00000000 {dev} 77 /var/lib/db/data.mdb\n");
+    for (dev, disk) in [("08:00", "/dev/sda"), ("08:11", "/dev/sdb")] {
+        machine.put("/proc/12/maps", &maps(dev));
+        machine.put("/proc/12/comm", "reth\n");
+        let row = machine.row(disk);
+        assert_eq!(row.verdict, "high");
+        assert!(row.reason.contains("reth (process 12) maps 1024 MiB of /var/lib/db/data.mdb"), "{}", row.reason);
+    }
+    machine.put("/proc/12/maps", "");
+    assert_eq!(machine.row("/dev/sdb").reason, "file systems are on dm-0, whose value counts");
+}
+
+#[test]
 fn a_device_with_the_default_and_nothing_on_it_is_ok() {
     let machine = Machine::new();
     machine.disk("vda", "254:0", 128);

@@ -2,7 +2,7 @@
 //! What runs now, without privileges: reads per disk, which large files are memory-mapped, and what the processes that
 //! map them read for each major fault.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use crate::bdi::Bdi;
@@ -177,7 +177,7 @@ impl Activity {
 
     /// What the processes that map large files of file systems `devs`, but of no other disk, read for each major fault,
     /// where their disk read `disk_kib`. Whose pages a fault brings is not told, nor how much of a disk's reads are for it.
-    fn kib_per_fault(&self, devs: &[Dev], disk_kib: f64) -> Option<f64> {
+    fn kib_per_fault(&self, devs: &BTreeSet<Dev>, disk_kib: f64) -> Option<f64> {
         let of = |here: bool| {
             let is_of = move |dev: &Dev| devs.contains(dev) == here && (here || dev.major != 0);
             let files = self.mapped.iter().filter(move |(dev, _)| is_of(dev)).flat_map(|(_, files)| files);
@@ -204,8 +204,7 @@ impl Activity {
             if load.reads > 0 {
                 load.read_kib = kib / load.reads as f64;
             }
-            let devs: Vec<Dev> = bdi.mounts.iter().map(|mount| mount.dev).collect();
-            load.kib_per_fault = self.kib_per_fault(&devs, kib);
+            load.kib_per_fault = self.kib_per_fault(&bdi.devs(), kib);
         }
         for mount in &bdi.mounts {
             let (before, after) = (self.before.nfs.get(&mount.point), self.after.nfs.get(&mount.point));
@@ -217,12 +216,9 @@ impl Activity {
                     load.latency_ms = Some(after.round_trip_ms.saturating_sub(before.round_trip_ms) as f64 / reads);
                 }
             }
-            for file in self.mapped.get(&mount.dev).into_iter().flatten() {
-                if !load.mapped.contains(file) {
-                    load.mapped.push(file.clone());
-                }
-            }
         }
+        load.mapped = bdi.devs().iter().filter_map(|dev| self.mapped.get(dev)).flatten().cloned().collect();
+        load.mapped.sort_by_key(|file| (std::cmp::Reverse(file.bytes), file.process));
         load
     }
 }

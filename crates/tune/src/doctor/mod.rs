@@ -116,11 +116,12 @@ fn size(kib: u32) -> String {
 /// names.
 fn examine_one(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load, has_zfs: bool) -> Finding {
     let disk = bdi.disk.as_deref().unwrap_or("");
-    let above = if bdi.kind == Kind::Block && bdi.mounts.is_empty() { bdi::above(host, disk) } else { Vec::new() };
+    let is_unused = bdi.kind == Kind::Block && bdi.mounts.is_empty() && load.mapped.is_empty();
+    let above = if is_unused { bdi::above(host, disk) } else { Vec::new() };
     if !above.is_empty() {
         return ok(format!("file systems are on {}, whose value counts", above.join(", ")));
     }
-    if has_zfs && bdi.kind == Kind::Block && bdi.mounts.is_empty() {
+    if has_zfs && is_unused {
         return ok("nothing is seen to use it but perhaps ZFS, which does not use the value");
     }
     // NFS had large defaults that are mistakes.
