@@ -83,10 +83,11 @@ struct linnet_rule {
 	uint32_t random_pages;     /* up to so many pages between jumps reads are random */
 	uint32_t sequential_pages; /* from so many on they are in order */
 	uint32_t random_kib;       /* the value for random reads */
+	uint32_t page_kib;         /* KiB of a page; no value is smaller, because the kernel would make 0 of it */
 };
 
-/* 6 and 48 pages, 8 KiB. */
-void linnet_rule_init(struct linnet_rule *rule);
+/* 6 and 48 pages, and 8 KiB or one page. `page_kib`: KiB of the machine's pages, 4, 16 or 64. */
+void linnet_rule_init(struct linnet_rule *rule, uint32_t page_kib);
 
 /* Certainty that grows with what was seen, in millionths: 4 observations give 600,000, 16 give 800,000. */
 uint32_t linnet_certainty_ppm(uint64_t observations);

@@ -6,18 +6,19 @@
 #include "readahead.h"
 
 #define MILLION 1000000u
-/* Pages that one read in vain must bring to be proof enough: 16 MiB. */
+/* Pages that one read in vain must bring to be proof enough: 16 MiB where a page has 4 KiB. */
 #define WASTED_PAGES 4096
 #define WASTED_PPM 860000u
 #define WASTED_USED_Q16 1311 /* 2 % */
 
 const uint32_t linnet_readahead_ladder[LINNET_READAHEAD_LEVELS] = { 8, 16, 32, 64, 128, 256, 512, 1024, 2048 };
 
-void linnet_rule_init(struct linnet_rule *rule)
+void linnet_rule_init(struct linnet_rule *rule, uint32_t page_kib)
 {
 	rule->random_pages = 6;
 	rule->sequential_pages = 48;
-	rule->random_kib = 8;
+	rule->random_kib = page_kib > 8 ? page_kib : 8;
+	rule->page_kib = page_kib;
 }
 
 /* The integer square root, rounded down, bit by bit. */
@@ -54,11 +55,11 @@ uint32_t linnet_scattered_ppm(const struct linnet_pattern *pattern)
 	return counted;
 }
 
-/* The smallest value of the ladder that holds `pages_q16` pages of 4 KiB. */
-static uint32_t on_ladder(uint64_t pages_q16)
+/* The smallest value of the ladder that holds `pages_q16` pages, fewer than 2^47, of `page_kib`, at most 2^16. */
+static uint32_t on_ladder(uint64_t pages_q16, uint32_t page_kib)
 {
 	for (uint32_t i = 0; i < LINNET_READAHEAD_LEVELS; i++)
-		if ((uint64_t)linnet_readahead_ladder[i] << 16 >= 4 * pages_q16)
+		if ((uint64_t)linnet_readahead_ladder[i] << 16 >= page_kib * pages_q16)
 			return linnet_readahead_ladder[i];
 	return linnet_readahead_ladder[LINNET_READAHEAD_LEVELS - 1];
 }
@@ -76,7 +77,7 @@ int linnet_rule_decide(const struct linnet_rule *rule, const struct linnet_patte
 		verdict->kib = rule->random_kib;
 		verdict->confidence_ppm = linnet_scattered_ppm(pattern);
 	} else if (run < (uint64_t)rule->sequential_pages << 16) {
-		uint32_t kib = on_ladder(run / 2); /* half a run */
+		uint32_t kib = on_ladder(run / 2, rule->page_kib); /* half a run */
 
 		verdict->reading = LINNET_READING_RUNS;
 		verdict->kib = kib < LINNET_READAHEAD_DEFAULT_KIB ? kib : LINNET_READAHEAD_DEFAULT_KIB;
@@ -103,10 +104,10 @@ void linnet_model_verdict(const struct linnet_rule *rule, const struct linnet_pa
 		verdict->reading = pattern->reverse_q16 > LINNET_Q16 / 2 ? LINNET_READING_REVERSE : LINNET_READING_SEQUENTIAL;
 	/* Features do not say how many reads they rest on: one gives the same row as a thousand of its kind. */
 	seen = kib < LINNET_READAHEAD_DEFAULT_KIB ? linnet_scattered_ppm(pattern) : linnet_certainty_ppm(pattern->accesses);
-	verdict->kib = kib;
+	verdict->kib = kib < rule->page_kib ? rule->page_kib : kib;
 	verdict->confidence_ppm = seen < confidence_ppm ? seen : confidence_ppm;
 }
 
 /* Bindings in other languages mirror these. */
 _Static_assert(sizeof(struct linnet_readahead_verdict) == 12, "struct linnet_readahead_verdict");
-_Static_assert(sizeof(struct linnet_rule) == 12, "struct linnet_rule");
+_Static_assert(sizeof(struct linnet_rule) == 16, "struct linnet_rule");

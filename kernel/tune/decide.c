@@ -183,7 +183,7 @@ void tune_decide_show(struct seq_file *out)
 
 int tune_decide_start(void)
 {
-	linnet_rule_init(&rule);
+	linnet_rule_init(&rule, KIB_PER_PAGE);
 	queue = alloc_workqueue("linnet_tune", WQ_UNBOUND, 1);
 	return queue ? 0 : -ENOMEM;
 }

@@ -123,6 +123,7 @@ int main(int argc, char **argv)
 	grown_wait();
 	decided_at_once();
 	verdicts_at_limits();
+	verdicts_by_page();
 	bounds();
 	settings_begin();
 	settings_refused();

@@ -290,8 +290,8 @@ static void windows(void)
 	uint64_t *counts[2] = { &window.accesses, &more.accesses }, cost;
 
 	begin();
-	linnet_rule_init(&rule);
-	mix(&rule, sizeof(rule));
+	linnet_rule_init(&rule, 4);
+	mix(&rule, 3 * sizeof(uint32_t));
 	for (uint32_t step = 0; step < 4000; step++) {
 		uint32_t n = sizeof(window) / sizeof(uint64_t), kind = draw() % 4, small = 1 + draw() % 40, price = draw();
 
@@ -388,7 +388,7 @@ static void readahead(void)
 
 	begin();
 	memset(&reads, 0, sizeof(reads));
-	linnet_rule_init(&rule);
+	linnet_rule_init(&rule, 4);
 	linnet_governor_init(&governor, now, 128);
 	for (uint32_t step = 0; step < 600; step++) {
 		uint32_t kind = step / 50 % 4, says;

@@ -45,7 +45,7 @@ static void windows(char **words, size_t count)
 		for (size_t i = 0; i + 1 < count && i < LINNET_READAHEAD_INPUTS; i++)
 			check(row[i] == (uint32_t)number(words[1 + i]), "an input");
 	} else {
-		linnet_rule_init(&rule);
+		linnet_rule_init(&rule, 4);
 		says = linnet_rule_decide(&rule, p, &verdict);
 		check(says == (strcmp(words[1], "none") != 0), "whether the rule says something");
 		if (!says || count != 4)
@@ -53,6 +53,35 @@ static void windows(char **words, size_t count)
 		check(verdict.reading == (uint32_t)number(words[1]), "reading");
 		check(verdict.kib == (uint32_t)number(words[2]), "KiB");
 		check(verdict.confidence_ppm == (uint32_t)number(words[3]), "confidence");
+	}
+}
+
+/* Half a run in bytes, whatever a page has; and no value below one page, of which the kernel would make none at all. */
+static void verdicts_by_page(void)
+{
+	/* KiB of a page, pages of a run, and the value. */
+	const uint32_t runs[][3] = { { 4, 7, 16 }, { 4, 32, 64 }, { 16, 7, 64 }, { 16, 8, 64 }, { 16, 9, 128 }, { 64, 7, 128 } };
+	/* KiB of a page, a model's value, and what is set. */
+	const uint32_t models[][3] = { { 4, 8, 8 }, { 16, 8, 16 }, { 16, 32, 32 }, { 64, 8, 64 }, { 64, 64, 64 } };
+	struct linnet_pattern p = { .accesses = 100, .jumps = 100, .added = 400 };
+	struct linnet_readahead_verdict verdict;
+	struct linnet_rule rule;
+
+	for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
+		linnet_rule_init(&rule, runs[i][0]);
+		p.run_pages_q16 = (uint64_t)runs[i][1] << 16;
+		check(linnet_rule_decide(&rule, &p, &verdict) == 1 && verdict.reading == LINNET_READING_RUNS, "runs");
+		check(verdict.kib == runs[i][2], "half a run in KiB");
+		p.run_pages_q16 = LINNET_Q16;
+		check(linnet_rule_decide(&rule, &p, &verdict) == 1 && verdict.reading == LINNET_READING_RANDOM, "random reads");
+		check(verdict.kib == (runs[i][0] > 8 ? runs[i][0] : 8), "a page or 8 KiB");
+	}
+	for (size_t i = 0; i < sizeof(models) / sizeof(*models); i++) {
+		linnet_rule_init(&rule, models[i][0]);
+		linnet_model_verdict(&rule, &p, models[i][1], 1000000, &verdict);
+		check(verdict.kib == models[i][2], "a model's value, or a page");
+		check(verdict.reading == (models[i][1] <= rule.random_kib ? LINNET_READING_RANDOM : LINNET_READING_RUNS),
+		      "one page is for random reads");
 	}
 }
 
@@ -74,7 +103,7 @@ static void verdicts_at_limits(void)
 	check(linnet_scattered_ppm(&p) == 860000, "two wasteful jumps are enough");
 	p.used_q16++;
 	check(linnet_scattered_ppm(&p) == linnet_certainty_ppm(2), "what was used was no waste");
-	linnet_rule_init(&rule);
+	linnet_rule_init(&rule, 4);
 	rule.random_pages = 3;
 	rule.sequential_pages = 50000;
 	for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {

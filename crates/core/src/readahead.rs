@@ -221,18 +221,19 @@ pub struct ReadRule {
     pub sequential_pages: u32,
     /// The value for random reads, in KiB.
     pub random_kib: u32,
-}
-
-impl Default for ReadRule {
-    fn default() -> ReadRule {
-        let mut rule = ReadRule { random_pages: 0, sequential_pages: 0, random_kib: 0 };
-        // SAFETY: a valid reference.
-        unsafe { ffi::linnet_rule_init(&mut rule) };
-        rule
-    }
+    /// KiB of a page. No value is smaller.
+    pub page_kib: u32,
 }
 
 impl ReadRule {
+    /// The rule of a machine whose pages have `page_kib` KiB: 4, 16 or 64.
+    pub fn new(page_kib: u32) -> ReadRule {
+        let mut rule = ReadRule { random_pages: 0, sequential_pages: 0, random_kib: 0, page_kib };
+        // SAFETY: a valid reference.
+        unsafe { ffi::linnet_rule_init(&mut rule, page_kib) };
+        rule
+    }
+
     /// The verdict; None where the window says nothing.
     pub fn decide(&self, pattern: &ReadPattern) -> Option<ReadVerdict> {
         let mut raw = ffi::ReadaheadVerdict::default();

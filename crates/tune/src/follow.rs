@@ -164,19 +164,22 @@ pub(crate) struct Reads<'a> {
     pub(crate) own_kib: u32,
     /// What bringing something from elsewhere costs, in pages.
     pub(crate) jump_pages: f64,
+    /// KiB of a page.
+    pub(crate) page_kib: u32,
 }
 
 impl Reads<'_> {
     /// They bring the file in order.
     fn is_scan(&self) -> bool {
-        let readahead = u64::from(self.kib.min(DEFAULT_KIB)) / 4;
+        let readahead = u64::from(self.kib.min(DEFAULT_KIB) / self.page_kib);
         matches!(self.verdict.class, Class::Sequential | Class::Reverse)
             && self.counts.added >= (self.counts.jumps + 1) * SCAN_PAGES.max(SCAN_READAHEADS * readahead)
     }
 
     /// What bringing the same runs costs with a value, in pages: those brought, and each time that it asks for some.
     fn cost_with(&self, kib: u32) -> f64 {
-        let (pieces, value) = (self.counts.batches.max(1) as f64, f64::from(kib.max(4)) / 4.0);
+        let pages = f64::from(kib) / f64::from(self.page_kib);
+        let (pieces, value) = (self.counts.batches.max(1) as f64, pages.max(1.0));
         let run = self.counts.added as f64 / pieces;
         pieces * (run.max(value) + self.jump_pages * (run / value).max(1.0))
     }
@@ -303,7 +306,7 @@ mod tests {
 
     fn reads<'a>(ms: u64, kib: u32, counts: &'a Counts, verdict: &'a Verdict) -> Reads<'a> {
         let since = at(ms.saturating_sub(1));
-        Reads { now: at(ms), since, counts, verdict, kib, own_kib: 128, jump_pages: 8.0 }
+        Reads { now: at(ms), since, counts, verdict, kib, own_kib: 128, jump_pages: 8.0, page_kib: 4 }
     }
 
     fn note(leader: &mut Leader, ms: u64, counts: Counts, file: &mut Follower) {
@@ -370,6 +373,17 @@ mod tests {
         assert!(!is(128, Counts { added: 32, ..around }) && !is(512, Counts { added: 128, ..around }));
         assert!(is(65_536, Counts { added: 1024, ..scan() }), "of a device with 64 MiB, too");
         assert!(!is(8, random(100, 200, 100)) && !is(128, random(100, 3_200, 100)));
+    }
+
+    #[test]
+    fn values_are_counted_in_pages_of_the_machine() {
+        let verdict = Rule::default().decide(&Features::of(&scan(), true)).expect("a verdict");
+        let (two, many) = (random(1, 2, 1), Counts { added: 100, jumps: 1, ..scan() });
+        let large = |kib, counts| Reads { page_kib: 64, ..reads(0, kib, counts, &verdict) };
+        assert_eq!(large(64, &two).gain(), -8.0, "two pages of 64 KiB in one piece or in two");
+        assert_eq!(large(8, &two).gain(), -8.0, "no piece is smaller than a page");
+        assert!(large(128, &many).is_scan(), "50 readaheads of 128 KiB");
+        assert!(!reads(0, 128, &many, &verdict).is_scan(), "three");
     }
 
     #[test]

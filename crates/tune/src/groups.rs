@@ -11,7 +11,7 @@ use crate::follow::Reads;
 use crate::govern::Proposal;
 use crate::observe::Counts;
 use crate::pool::{Group, Pools, Turn};
-use crate::rule::Decider;
+use crate::rule::{Decider, page_kib};
 use crate::track::Track;
 use crate::tuner::IDLE;
 
@@ -63,6 +63,7 @@ impl Groups {
                 kib: track.governor.current_kib(),
                 own_kib: track.governor.original_kib(),
                 jump_pages: look.decider.jump_pages(),
+                page_kib: page_kib(),
             };
             self.pools.note(&group, reads, &mut track.follower);
         }

@@ -98,7 +98,7 @@ impl Decider for Model {
         if sure < self.knob.confidence {
             return instead(format!("the model is unsure ({sure:.2} for {kib} KiB)"));
         }
-        let (class, confidence) = self.rule.of_model(features, kib, sure)?;
+        let (class, kib, confidence) = self.rule.of_model(features, kib, sure)?;
         let Features { run_pages, accesses, .. } = *features;
         let why = format!(
             "model, {sure:.2} sure: {}: {run_pages:.1} pages between jumps, {accesses} demands, {:.0} % of the pages \
@@ -106,7 +106,7 @@ impl Decider for Model {
             class.name(),
             100.0 * features.used_share,
         );
-        Some(Verdict { class, kib: Some(kib), confidence, why })
+        Some(Verdict { class, kib, confidence, why })
     }
 }
 

@@ -190,8 +190,16 @@ mod tests {
         let one = Counts { accesses: 1, pages: 1, jumps: 1, added: 32, batches: 1, ..Counts::default() };
         for _ in 0..2 {
             let verdict = Rule::default().decide(&Features::of(&one, true)).expect("a verdict");
-            let reads =
-                Reads { now, since: now, counts: &one, verdict: &verdict, kib: 128, own_kib: 128, jump_pages: 8.0 };
+            let reads = Reads {
+                now,
+                since: now,
+                counts: &one,
+                verdict: &verdict,
+                kib: 128,
+                own_kib: 128,
+                jump_pages: 8.0,
+                page_kib: 4,
+            };
             pools.note(&group(), reads, &mut file);
         }
         pools.follow(&group(), now, kib, demands, &Rule::default(), &mut file).map(|proposal| proposal.to_kib)

@@ -111,10 +111,31 @@ pub trait Decider {
 }
 
 /// The rule: a run's length decides (`core/verdict.c`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule(ReadRule);
 
+/// KiB of a page of this machine.
+pub(crate) fn page_kib() -> u32 {
+    u32::try_from(rustix::param::page_size() / 1024).expect("a small number")
+}
+
+impl Default for Rule {
+    fn default() -> Rule {
+        Rule::of_pages(page_kib())
+    }
+}
+
 impl Rule {
+    /// The rule of a machine whose pages have `page_kib` KiB.
+    pub(crate) fn of_pages(page_kib: u32) -> Rule {
+        Rule(ReadRule::new(page_kib))
+    }
+
+    /// KiB of a page.
+    pub(crate) fn page_kib(&self) -> u32 {
+        self.0.page_kib
+    }
+
     /// Up to so many pages between jumps reads are random.
     pub(crate) fn random_pages(&self) -> f64 {
         f64::from(self.0.random_pages)
@@ -125,10 +146,11 @@ impl Rule {
         f64::from(self.0.sequential_pages)
     }
 
-    /// What a model's value is for, and how far the model is to be trusted, if it is so sure (0 to 1, in millionths).
-    pub(crate) fn of_model(&self, features: &Features, kib: u32, sure: f64) -> Option<(Class, f64)> {
+    /// What a model's value is for, the value or one page, and how far the model is to be trusted, if it is so sure (0 to 1,
+    /// in millionths).
+    pub(crate) fn of_model(&self, features: &Features, kib: u32, sure: f64) -> Option<(Class, Option<u32>, f64)> {
         let found = self.0.model_verdict(&features.pattern, kib, (1e6 * sure).round() as u32)?;
-        Some((Class::of(found.reading), share_of(found.confidence_ppm)))
+        Some((Class::of(found.reading), found.kib, share_of(found.confidence_ppm)))
     }
 
     /// The value for random reads.
@@ -194,6 +216,22 @@ mod tests {
         let runs = decide(Counts { accesses: 500, pages: 1600, jumps: 100, forward: 400, ..Counts::default() });
         assert_eq!(runs.map(|v| (v.class, v.kib)), Some((Class::Runs, Some(32))));
         assert_eq!(decide(Counts::default()), None);
+    }
+
+    #[test]
+    fn values_are_bytes_whatever_a_page_has_and_no_less_than_a_page() {
+        let kib = |page_kib, run_pages: u64| {
+            let counts = Counts { accesses: 500, pages: 100 * run_pages, jumps: 100, ..Counts::default() };
+            Rule::of_pages(page_kib).decide(&Features::of(&counts, true)).and_then(|verdict| verdict.kib)
+        };
+        assert_eq!([4, 16, 64].map(|page_kib| kib(page_kib, 8)), [16, 64, 128].map(Some), "half of eight pages");
+        assert_eq!([4, 16, 64].map(|page_kib| kib(page_kib, 1)), [8, 16, 64].map(Some));
+        let features = Features::of(&Counts { accesses: 500, pages: 500, jumps: 500, ..Counts::default() }, true);
+        let of_model = |page_kib| Rule::of_pages(page_kib).of_model(&features, 8, 1.0).expect("a verdict");
+        for page_kib in [4, 16, 64] {
+            let (class, kib, _) = of_model(page_kib);
+            assert_eq!((class, kib), (Class::Random, Some(page_kib.max(8))));
+        }
     }
 
     #[test]

@@ -67,7 +67,7 @@ unsafe extern "C" {
     pub fn linnet_pattern_row(pattern: *const crate::ReadPattern, row: *mut u32);
     pub fn linnet_certainty_ppm(observations: u64) -> u32;
     pub fn linnet_scattered_ppm(pattern: *const crate::ReadPattern) -> u32;
-    pub fn linnet_rule_init(rule: *mut crate::ReadRule);
+    pub fn linnet_rule_init(rule: *mut crate::ReadRule, page_kib: u32);
     pub fn linnet_rule_decide(
         rule: *const crate::ReadRule,
         pattern: *const crate::ReadPattern,

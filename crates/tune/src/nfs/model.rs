@@ -87,8 +87,9 @@ impl NfsModel {
         if sure < knob.confidence {
             return instead(format!("the model is unsure ({sure:.2} for {kib} KiB)"));
         }
+        let kib = kib.max(self.rule.least_kib());
         let (class, seen) = match kib {
-            VALUE_MIN_KIB => (Class::Random, scattered(features)),
+            _ if kib <= VALUE_MIN_KIB.max(self.rule.least_kib()) => (Class::Random, scattered(features)),
             _ if kib < DEFAULT_KIB => (Class::Runs, scattered(features)),
             _ if features.reverse_share > 0.5 => (Class::Reverse, certainty(features.accesses)),
             _ => (Class::Sequential, certainty(features.accesses)),
@@ -191,6 +192,14 @@ mod tests {
         let shy = NfsModel::of(shy, Path::new("m.linnet"), rule()).expect("a model");
         let verdict = shy.decide(&features(1)).expect("a verdict");
         assert!(verdict.why.starts_with("the model is unsure (0.99 for 2048 KiB), the rule says"), "{}", verdict.why);
+    }
+
+    #[test]
+    fn no_value_is_below_a_page() {
+        let rule = Rc::new(NfsRule::of_pages(path::Path::new(128, true), 64));
+        let model = NfsModel::of(knob(), Path::new("m.linnet"), rule).expect("a model");
+        let verdict = model.decide(&features(1 << 20)).expect("a verdict");
+        assert_eq!((verdict.class, verdict.kib), (Class::Random, Some(64)));
     }
 
     #[test]

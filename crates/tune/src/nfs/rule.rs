@@ -17,10 +17,8 @@ use crate::rule::{Class, DEFAULT_KIB, Decider, FileReads, LADDER_KIB, Rule, Verd
 /// Largest value for files that nobody has seen: one of them may be read at random, and waits for all of it at each
 /// fault until it is set itself.
 const UNSEEN_MAX_KIB: u32 = 512;
-/// KiB of a page.
-const PAGE_KIB: f64 = 4.0;
-/// What a jump costs at most, in pages, however long the path: 2 MiB.
-const JUMP_PAGES_MAX: f64 = 512.0;
+/// What a jump costs at most, in KiB, however long the path.
+const JUMP_MAX_KIB: f64 = 2048.0;
 
 /// The rule, and the path that it knows.
 #[derive(Debug)]
@@ -35,13 +33,24 @@ impl NfsRule {
         NfsRule { rule: Rule::default(), path: RefCell::new(path) }
     }
 
+    /// For a machine whose pages have `page_kib` KiB.
+    #[cfg(test)]
+    pub(crate) fn of_pages(path: Path, page_kib: u32) -> NfsRule {
+        NfsRule { rule: Rule::of_pages(page_kib), ..NfsRule::new(path) }
+    }
+
     /// What is known of the path now.
     pub fn path(&self) -> Path {
         self.path.borrow().clone()
     }
 
-    fn runs_kib(run_pages: f64, product_kib: f64) -> u32 {
-        let wanted = 2.0 * PAGE_KIB * run_pages;
+    /// No value is smaller: a page.
+    pub(crate) fn least_kib(&self) -> u32 {
+        self.rule.page_kib()
+    }
+
+    fn runs_kib(&self, run_pages: f64, product_kib: f64) -> u32 {
+        let wanted = 2.0 * f64::from(self.rule.page_kib()) * run_pages;
         let bound = product_kib.max(f64::from(DEFAULT_KIB));
         let step = LADDER_KIB.into_iter().find(|kib| f64::from(*kib) >= wanted.min(bound));
         step.unwrap_or_else(|| level(wanted.min(bound)))
@@ -62,7 +71,7 @@ impl Decider for NfsRule {
         let (class, kib, confidence) = if run_pages <= self.rule.random_pages() {
             (Class::Random, self.rule.random_kib(), scattered(features))
         } else if run_pages < self.rule.sequential_pages() {
-            (Class::Runs, NfsRule::runs_kib(run_pages, path.product_kib()), scattered(features))
+            (Class::Runs, self.runs_kib(run_pages, path.product_kib()), scattered(features))
         } else {
             let class = if reverse_share > 0.5 { Class::Reverse } else { Class::Sequential };
             (class, path.scan_kib(), certainty(accesses))
@@ -86,7 +95,8 @@ impl Decider for NfsRule {
     }
 
     fn jump_pages(&self) -> f64 {
-        (self.path.borrow().product_kib() / PAGE_KIB).clamp(JUMP_PAGES, JUMP_PAGES_MAX)
+        let page_kib = f64::from(self.rule.page_kib());
+        (self.path.borrow().product_kib() / page_kib).clamp(JUMP_PAGES, JUMP_PAGES.max(JUMP_MAX_KIB / page_kib))
     }
 
     /// Scans are measured by the path: their pages come in batches as large as a window, so that the cost of one window
@@ -137,6 +147,17 @@ mod tests {
         assert_eq!(decide(&near, 40), (Class::Runs, Some(128)), "bounded as on a disk");
         assert_eq!(decide(&near, 4000), (Class::Sequential, Some(128)));
         assert!(near.decide(&Features::of(&Counts::default(), true)).is_none());
+    }
+
+    #[test]
+    fn large_pages_make_the_same_bytes() {
+        for (page_kib, random_kib, pages) in [(4, 8, 40), (16, 16, 10), (64, 64, 7)] {
+            let large = NfsRule { path: far().path, ..NfsRule::of_pages(Path::new(128, false), page_kib) };
+            assert_eq!(decide(&large, 1), (Class::Random, Some(random_kib)), "8 KiB, or a page");
+            assert_eq!(decide(&large, pages), (Class::Runs, Some(512)), "twice the run, or the product");
+            let jump_kib = large.jump_pages() * f64::from(page_kib);
+            assert!((jump_kib - 488.0).abs() < 25.0, "{jump_kib}");
+        }
     }
 
     #[test]
