@@ -23,7 +23,22 @@ pub struct Names {
     host: Host,
     groups: HashMap<u64, String>,
     walked: Option<Instant>,
-    named: HashMap<u64, (Instant, String)>,
+    named: HashMap<u64, (Instant, Name)>,
+}
+
+/// What an operator calls a control group.
+#[derive(Debug, Clone)]
+struct Name {
+    /// As it is printed.
+    text: String,
+    /// The names of which each alone means it.
+    each: Vec<String>,
+}
+
+impl Name {
+    fn container(name: &str) -> Name {
+        Name { text: format!("container {name}"), each: vec![name.to_owned()] }
+    }
 }
 
 /// The 64 hexadecimal digits of a container in one part of a path.
@@ -77,6 +92,10 @@ impl Names {
 
     /// What an operator calls a control group: pod and container, a container's name, a unit, or else the path.
     pub fn group(&mut self, id: u64) -> String {
+        self.named(id).text
+    }
+
+    fn named(&mut self, id: u64) -> Name {
         if let Some((since, name)) = self.named.get(&id)
             && since.elapsed() < KEPT
         {
@@ -89,23 +108,25 @@ impl Names {
         name
     }
 
-    fn name(&mut self, id: u64) -> String {
+    fn name(&mut self, id: u64) -> Name {
         let path = self.group_path(id);
         if let Some(id) = path.rsplit('/').find_map(container_id) {
-            return self.container(id).unwrap_or_else(|| format!("container {}", &id[..12]));
+            return self.container(id).unwrap_or_else(|| Name::container(&id[..12]));
         }
         let unit = path.rsplit('/').find(|part| part.ends_with(".service") || part.ends_with(".scope"));
-        unit.map_or(path.clone(), str::to_owned)
+        let each = unit.map(str::to_owned).into_iter().collect();
+        Name { text: unit.map_or(path.clone(), str::to_owned), each }
     }
 
-    fn container(&self, id: &str) -> Option<String> {
+    fn container(&self, id: &str) -> Option<Name> {
         // The kubelet links POD_NAMESPACE_CONTAINER-ID.log.
         let suffix = format!("-{id}.log");
         let logs = self.host.names("/var/log/containers");
         if let Some(name) = logs.iter().find_map(|name| name.strip_suffix(&suffix)) {
             let mut parts = name.splitn(3, '_');
             if let (Some(pod), Some(space), Some(container)) = (parts.next(), parts.next(), parts.next()) {
-                return Some(format!("pod {space}/{pod}, container {container}"));
+                let text = format!("pod {space}/{pod}, container {container}");
+                return Some(Name { text, each: vec![format!("{space}/{pod}"), container.to_owned()] });
             }
         }
         let name_in = |text: &str, id: Option<&str>| -> Option<String> {
@@ -123,16 +144,17 @@ impl Names {
         let name = docker
             .and_then(|text| name_in(&text, None))
             .or_else(|| podman.and_then(|text| name_in(&text, Some(id))))?;
-        Some(format!("container {name}"))
+        Some(Name::container(&name))
     }
 
-    /// True where `wanted` means this group: its number, its path or a parent's, or (part of) its name.
+    /// True where `wanted` means this group: its number, its path or a parent's, or the name of its pod with namespace, of
+    /// its container or of its unit.
     pub fn group_is(&mut self, id: u64, wanted: &str) -> bool {
         let path = self.group_path(id);
         let below = |base: &str| path == base || path.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'));
         wanted == id.to_string()
             || below(wanted.trim_end_matches('/'))
-            || self.group(id).split([' ', ',']).any(|word| word == wanted)
+            || self.named(id).each.iter().any(|name| name == wanted)
     }
 
     /// True where there is a group that `wanted` means.
@@ -187,7 +209,11 @@ mod tests {
         assert!(names.group_is(id(&groups[0]), "db") && !names.group_is(id(&groups[0]), "d"));
         assert!(names.group_is(id(&groups[3]), "/plain") && !names.group_is(id(&groups[3]), "/pla"));
         assert!(names.group_is(id(&groups[1]), "prod/web-0"));
+        assert!(names.group_is(id(&groups[1]), "nginx") && !names.group_is(id(&groups[1]), "web-0"));
         assert!(names.group_is(id(&groups[2]), "postgresql.service"));
+        for word in ["pod", "container", "prod/web-0,", "(gone:"] {
+            assert!(!names.has_group(word) && !names.group_is(1, word), "{word:?} is nobody's name");
+        }
         assert!(names.has_group("db") && names.has_group("/plain") && !names.has_group("/pla"));
     }
 }
