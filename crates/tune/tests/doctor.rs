@@ -265,6 +265,36 @@ fn other_places_that_set_values() {
 }
 
 #[test]
+fn a_profile_of_tuned_has_the_values_of_those_that_it_includes() {
+    let machine = Machine::new();
+    machine.disk("sda", "8:0", 4096);
+    let profile = |place: &str, text: &str| machine.put(&format!("{place}/tuned.conf"), text);
+    let comes_from = |profile: &str, place: &str| {
+        let source = machine.row("/dev/sda").source;
+        assert_eq!(source, format!("tuned profile {profile} ({place}/tuned.conf)"));
+    };
+    machine.put("/etc/tuned/active_profile", "mine\n");
+    profile("/etc/tuned/mine", "[main]\nsummary=x\ninclude = -site, base\n[disk]\nelevator=none\n");
+    profile("/usr/lib/tuned/base", "[main]\ninclude=throughput\n[variables]\ninclude=/etc/tuned/disk\n");
+    profile("/usr/lib/tuned/throughput", "[disk]\nreadahead=>4096\n");
+    profile("/usr/lib/tuned/disk", "[disk]\nreadahead=512\n");
+    comes_from("mine", "/usr/lib/tuned/throughput");
+    profile("/usr/lib/tuned/base", "[main]\ninclude=throughput\n[disk]\nreadahead=8192s\n");
+    comes_from("mine", "/usr/lib/tuned/base");
+    // Its own value is the last one, and that of a later profile comes after it.
+    profile("/etc/tuned/mine", "[main]\ninclude=base\n[disk]\nreadahead=256\n");
+    assert!(machine.row("/dev/sda").source.starts_with("unknown"), "{}", machine.row("/dev/sda").source);
+    machine.put("/etc/tuned/active_profile", "mine throughput\n");
+    profile("/usr/lib/tuned/base", "[disk]\nreadahead=8192s\n");
+    comes_from("throughput", "/usr/lib/tuned/throughput");
+    // One that changes the profile of its own name includes it; a circle ends.
+    machine.put("/etc/tuned/active_profile", "throughput\n");
+    profile("/etc/tuned/throughput", "[main]\ninclude=throughput\n");
+    profile("/usr/lib/tuned/throughput", "[main]\ninclude=throughput\n[disk]\nreadahead=4096\n");
+    comes_from("throughput", "/usr/lib/tuned/throughput");
+}
+
+#[test]
 fn a_disk_below_another_device_does_not_count() {
     let machine = Machine::new();
     machine.disk("sda", "8:0", 65_536);

@@ -20,8 +20,7 @@ struct Setting {
 /// Everything on the machine that sets readahead, read once for all devices.
 pub struct Origins {
     rules: Vec<(Vec<String>, Setting)>,
-    tuned: Option<Setting>,
-    tuned_sectors: bool,
+    tuned: Tuned,
     nfs_conf: Option<Setting>,
     ours: Vec<(String, u32, Vec<u32>)>,
 }
@@ -71,25 +70,60 @@ fn rules(host: &Host) -> Vec<(Vec<String>, Setting)> {
     found
 }
 
-/// The profile's `readahead`: KiB, or sectors where an `s` follows; `>` says "at least".
-fn tuned(host: &Host) -> (Option<Setting>, bool) {
-    let Some(profile) = host.text("/etc/tuned/active_profile") else { return (None, false) };
-    for name in profile.split_whitespace() {
-        for directory in ["/etc/tuned", "/etc/tuned/profiles", "/usr/lib/tuned", "/usr/lib/tuned/profiles"] {
-            let place = format!("{directory}/{name}/tuned.conf");
-            let Some(text) = host.text(&place) else { continue };
-            let value = text.lines().find_map(|line| {
-                let (key, value) = line.split_once('=')?;
-                (key.trim() == "readahead").then(|| value.trim().trim_start_matches(['>', '<']).trim().to_owned())
-            });
-            let Some(value) = value else { continue };
-            let sectors = value.ends_with('s');
-            let Ok(number) = value.trim_end_matches('s').trim().parse::<u32>() else { continue };
-            let kib = if sectors { number / 2 } else { number };
-            return (Some(Setting { kib, place: format!("tuned profile {name} ({place})") }), sectors);
+/// Places of tuned's profiles, the strongest first.
+const PROFILES: [&str; 4] = ["/etc/tuned", "/etc/tuned/profiles", "/usr/lib/tuned", "/usr/lib/tuned/profiles"];
+/// Profiles that include each other are followed so far.
+const INCLUDED_MAX: usize = 16;
+
+/// What tuned sets by its active profiles, and whether it is given in sectors.
+#[derive(Default)]
+struct Tuned {
+    setting: Option<Setting>,
+    sectors: bool,
+    /// Files that were read: one that includes a profile of its own name means the next one of that name.
+    seen: Vec<String>,
+}
+
+impl Tuned {
+    fn read(host: &Host) -> Tuned {
+        let mut tuned = Tuned::default();
+        for name in host.text("/etc/tuned/active_profile").unwrap_or_default().split_whitespace() {
+            tuned.add(host, name, name, INCLUDED_MAX);
         }
+        tuned
     }
-    (None, false)
+
+    /// Takes in the profile `name`, which `active` includes: what it includes first, so that its own value counts. Its
+    /// `readahead` is KiB, or sectors where an `s` follows; `>` says "at least". A minus says that it need not exist.
+    fn add(&mut self, host: &Host, active: &str, name: &str, depth: usize) {
+        let name = name.trim_start_matches('-');
+        let name = name.rsplit('/').next().unwrap_or(name);
+        let places = PROFILES.iter().map(|directory| format!("{directory}/{name}/tuned.conf"));
+        let found =
+            places.filter(|place| !self.seen.contains(place)).find_map(|place| Some((host.text(&place)?, place)));
+        let Some((text, place)) = found.filter(|_| depth > 0) else { return };
+        self.seen.push(place.clone());
+        let (mut section, mut own) = ("", None);
+        for line in text.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                section = name;
+            }
+            let Some((key, value)) = line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
+                continue;
+            };
+            if section == "main" && key == "include" {
+                value.split([',', ';']).for_each(|name| self.add(host, active, name.trim(), depth - 1));
+            } else if key == "readahead" {
+                own = Some(value.trim_start_matches(['>', '<']).trim());
+            }
+        }
+        let Some(value) = own else { return };
+        let number = value.trim_end_matches('s').trim().parse::<u32>().ok();
+        let kib = |number| if value.ends_with('s') { number / 2 } else { number };
+        self.sectors = value.ends_with('s');
+        self.setting =
+            number.map(|number| Setting { kib: kib(number), place: format!("tuned profile {active} ({place})") });
+    }
 }
 
 /// The default that nfs-utils sets by its udev helper: section `nfsrahead` of nfs.conf.
@@ -108,12 +142,10 @@ fn is_volume(point: &str) -> bool {
 impl Origins {
     /// Reads what the machine has.
     pub fn read(host: &Host) -> Origins {
-        let (tuned, tuned_sectors) = tuned(host);
         let ours = Journal::open(host).map(|journal| journal.devices).unwrap_or_default();
         Origins {
             rules: rules(host),
-            tuned,
-            tuned_sectors,
+            tuned: Tuned::read(host),
             nfs_conf: nfs_conf(host),
             ours: ours.into_iter().map(|entry| (entry.knob, entry.original_kib, entry.written_kib)).collect(),
         }
@@ -132,14 +164,14 @@ impl Origins {
         if let Some((_, set)) = by_rule(value_kib) {
             return set.place.clone();
         }
-        if let Some(set) = &self.tuned
+        if let Some(set) = &self.tuned.setting
             && bdi.kind == Kind::Block
         {
             if set.kib == value_kib {
                 return set.place.clone();
             }
             // blockdev counts sectors of 512 bytes: a number meant for one unit and used with the other.
-            if !self.tuned_sectors && set.kib / 2 == value_kib {
+            if !self.tuned.sectors && set.kib / 2 == value_kib {
                 return format!("{}: {} there was taken for sectors", set.place, set.kib);
             }
         }
