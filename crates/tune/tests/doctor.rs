@@ -265,6 +265,33 @@ fn other_places_that_set_values() {
 }
 
 #[test]
+fn a_udev_rule_sets_what_it_assigns_and_not_what_it_asks_for() {
+    let machine = Machine::new();
+    machine.disk("sda", "8:0", 777);
+    machine.disk("sdb", "8:16", 512);
+    let source = |name: &str| machine.row(name).source;
+    let rule = |asks: &str| {
+        let line = format!("KERNELS==\"nvme*\", KERNEL==\"sdb\", {asks}, ATTR{{queue/read_ahead_kb}}=\"512\"\n");
+        machine.put("/usr/lib/udev/rules.d/60-a.rules", &line);
+    };
+    for asks in ["ATTR{queue/read_ahead_kb}==\"777\"", "ATTR{queue/read_ahead_kb} != \"777\""] {
+        rule(asks);
+        assert_eq!(source("/dev/sdb"), "udev rule /usr/lib/udev/rules.d/60-a.rules:1", "{asks}");
+        machine.put("/sys/block/sda/queue/read_ahead_kb", "512");
+        assert!(source("/dev/sda").starts_with("unknown"), "it is for another disk: {}", source("/dev/sda"));
+        machine.put("/sys/block/sda/queue/read_ahead_kb", "777");
+        assert!(source("/dev/sda").starts_with("unknown"), "{asks}: {}", source("/dev/sda"));
+    }
+    machine.put(
+        "/usr/lib/udev/rules.d/60-b.rules",
+        "ATTR{queue/read_ahead_kb}==\"777\", ATTR{queue/nr_requests}=\"64\"\n",
+    );
+    assert!(source("/dev/sda").starts_with("unknown"), "{}", source("/dev/sda"));
+    machine.put("/etc/udev/rules.d/60-a.rules", "# not here\n");
+    assert!(source("/dev/sdb").starts_with("unknown"), "that file is hidden: {}", source("/dev/sdb"));
+}
+
+#[test]
 fn a_profile_of_tuned_has_the_values_of_those_that_it_includes() {
     let machine = Machine::new();
     machine.disk("sda", "8:0", 4096);

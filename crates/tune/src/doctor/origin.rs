@@ -3,13 +3,21 @@
 //! have set: Linnet's journal, udev rules, the profile of tuned, mount options, drivers of container storage, and the
 //! kernel's own defaults. The first that fits is named.
 
+use std::collections::HashSet;
+
 use crate::bdi::{Bdi, Kind};
 use crate::doctor::kernel;
 use crate::host::Host;
 use crate::journal::Journal;
 
-/// Places of udev rules, the strongest first.
-const RULES: [&str; 4] = ["/etc/udev/rules.d", "/run/udev/rules.d", "/usr/lib/udev/rules.d", "/lib/udev/rules.d"];
+/// Places of udev rules, the strongest first: a file hides those of its name in later ones.
+const RULES: [&str; 5] = [
+    "/etc/udev/rules.d",
+    "/run/udev/rules.d",
+    "/usr/local/lib/udev/rules.d",
+    "/usr/lib/udev/rules.d",
+    "/lib/udev/rules.d",
+];
 
 /// A place that sets readahead values.
 struct Setting {
@@ -45,23 +53,29 @@ pub fn matches(pattern: &str, name: &str) -> bool {
     pattern.split('|').any(|alternative| one(alternative.as_bytes(), name.as_bytes()))
 }
 
-/// What stands between the quotes after `key`.
-fn quoted<'a>(line: &'a str, key: &str) -> Option<&'a str> {
-    let rest = line[line.find(key)? + key.len()..].trim_start_matches(['=', ':', '+', ' ']);
-    rest.strip_prefix('"')?.split('"').next()
+/// What stands between the quotes after `key` and one of `operators`, each time that it does.
+fn quoted<'a>(line: &'a str, key: &'a str, operators: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
+    line.match_indices(key).filter_map(move |(at, _)| {
+        let (operator, rest) = line[at + key.len()..].split_once('"')?;
+        operators.contains(&operator.trim()).then(|| rest.split('"').next())?
+    })
 }
 
 fn rules(host: &Host) -> Vec<(Vec<String>, Setting)> {
-    let mut found = Vec::new();
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
     for directory in RULES {
         for name in host.names(directory).into_iter().filter(|name| name.ends_with(".rules")) {
+            if !seen.insert(name.clone()) {
+                continue;
+            }
             let place = format!("{directory}/{name}");
             let text = host.text(&place).unwrap_or_default();
             for (number, line) in text.lines().enumerate() {
                 let line = line.trim_start();
-                let assigned = quoted(line, "read_ahead_kb}").and_then(|value| value.trim().parse().ok());
+                let assigned = quoted(line, "read_ahead_kb}", &["=", ":=", "+="]).last();
+                let assigned = assigned.and_then(|value| value.trim().parse().ok());
                 let (Some(kib), false) = (assigned, line.starts_with('#')) else { continue };
-                let kernel = quoted(line, "KERNEL").unwrap_or("*");
+                let kernel = quoted(line, "KERNEL", &["=="]).next().unwrap_or("*");
                 let setting = Setting { kib, place: format!("udev rule {place}:{}", number + 1) };
                 found.push((vec![kernel.to_owned()], setting));
             }
