@@ -188,6 +188,16 @@ fn network_mounts_too_small_and_too_large() {
     assert_eq!((machine.row("/mnt/d").kind, machine.row("/mnt/d").verdict), ("fuse", "ok"));
 }
 
+#[test]
+fn the_value_that_mends_a_mount_with_small_reads_is_no_finding() {
+    let machine = Machine::new();
+    machine.network("0:45", "/mnt/a", "nfs4", "rw,vers=4.2,rsize=32768", 16);
+    let row = machine.row("/mnt/a");
+    assert_eq!((row.verdict, row.fix.as_str()), ("low", "echo 128 | sudo tee /sys/class/bdi/0:45/read_ahead_kb"));
+    machine.put("/sys/class/bdi/0:45/read_ahead_kb", "128");
+    assert_eq!(machine.row("/mnt/a").verdict, "ok");
+}
+
 fn reads(calls: u64, kib: u64, ms: u64) -> String {
     format!(
         "device server:/export mounted on /mnt/a with fstype nfs4 statvers=1.1\n\tREAD: {calls} {calls} 0 0 {} 0 {} 0 0\n",

@@ -145,7 +145,7 @@ fn examine_one(host: &Host, bdi: &Bdi, value_kib: u32, load: &Load, has_zfs: boo
             size(rsize),
             size(value_kib)
         );
-        return Finding { verdict: "low", reason, fix: write_line(host, bdi, 2 * rsize) };
+        return Finding { verdict: "low", reason, fix: write_line(host, bdi, DEFAULT_KIB.max(2 * rsize)) };
     }
     if let Some(finding) = too_low_for_the_delay(bdi, value_kib, read_size, load) {
         return finding;
