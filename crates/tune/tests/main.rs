@@ -5,3 +5,4 @@ mod doctor;
 mod find;
 mod machine;
 mod nr_requests;
+mod origins;
