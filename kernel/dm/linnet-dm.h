@@ -306,7 +306,8 @@ struct linnet_io {
 		struct linnet_write write; /* used by a volume above md, except for reads */
 		struct {
 			struct linnet_inflight_record *record;
-			struct bvec_iter iter; /* the original one, to send the bio again */
+			struct bvec_iter iter; /* the original one, to send the bio again, as `opf` and `bio_flags` */
+			blk_opf_t opf;
 			unsigned short bio_flags;
 			blk_opf_t failfast; /* what the target has added of LINNET_FAILFAST */
 			u64 id;

@@ -43,10 +43,11 @@ static void restore(struct bio *bio, const struct linnet_io *io)
 	bio->bi_flags = io->bio_flags;
 	bio->bi_status = BLK_STS_OK;
 	/*
-	 * A poller must not look for it at its former leg; and drivers that split it have counted its parts. The worker
+	 * Its former leg's driver may have put flags of its own into it, as NVMe's multipath does, which another driver would
+	 * take for its own; and drivers that split it have counted its parts. A poller must not look for it there. The worker
 	 * may wait. It must: BLK_STS_AGAIN would come too late for io_uring, which submits again only while it submits.
 	 */
-	bio->bi_opf &= ~(REQ_POLLED | REQ_NOWAIT | io->failfast);
+	bio->bi_opf = io->opf & ~(REQ_POLLED | REQ_NOWAIT);
 	WRITE_ONCE(bio->bi_cookie, BLK_QC_T_NONE);
 	atomic_set(&bio->__bi_remaining, 1);
 }
@@ -92,6 +93,7 @@ static int map_read(struct linnet_dm *dm, struct bio *bio, struct linnet_io *io)
 {
 	this_cpu_inc(dm->counts->reads);
 	io->iter = bio->bi_iter;
+	io->opf = bio->bi_opf;
 	io->bio_flags = bio->bi_flags;
 	if (dm->volume) {
 		if (!linnet_volume_steer(dm->volume, bio, io)) {

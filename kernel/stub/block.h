@@ -43,6 +43,7 @@ enum req_op {
 #define REQ_NOWAIT (1u << 21)
 #define REQ_POLLED (1u << 22)
 #define REQ_SWAP (1u << 24)
+#define REQ_DRV (1u << 25) /* each driver's own */
 #define SECTOR_SHIFT 9
 #define SECTOR_SIZE 512
 

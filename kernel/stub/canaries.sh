@@ -51,7 +51,8 @@ the same, of copies|hedge.c|/read->io->hasty |= read->hasty;/d
 a replica that had time is tried again|target.c|s/\tif (io->failfast)$/\tif (1)/
 REQ_FAILFAST at md|volume.c|/bio->bi_opf &= ~io->failfast;/d
 some of the flags of REQ_FAILFAST on readahead|policy.c|/if (bio->bi_opf & REQ_RAHEAD)/,+1d
-REQ_FAILFAST stays|target.c|s/REQ_NOWAIT | io->failfast/REQ_NOWAIT/
+flags of a read's former leg|target.c|s/bio->bi_opf = io->opf \& ~/bio->bi_opf \&= ~/
+REQ_FAILFAST stays|target.c|s/= io->opf \& ~/= (io->opf | io->failfast) \& ~/
 a worker's read is polled|target.c|s/~(REQ_POLLED | REQ_NOWAIT/~(REQ_NOWAIT/
 a poller looks at a read's former leg|target.c|/WRITE_ONCE(bio->bi_cookie, BLK_QC_T_NONE);/d
 a worker's read may not wait|target.c|s/REQ_POLLED | REQ_NOWAIT/REQ_POLLED/

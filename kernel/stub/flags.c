@@ -31,7 +31,9 @@ static void check_legs(u32 count, blk_opf_t own)
 		CHECK((b->bio.bi_opf & REQ_NOWAIT) == (n == 1 ? own & REQ_NOWAIT : 0), "%u legs, attempt %u: NOWAIT", count, n);
 		CHECK((b->bio.bi_opf & REQ_POLLED) == (n == 1 ? own & REQ_POLLED : 0), "%u legs, attempt %u: POLLED", count, n);
 		CHECK(n == 1 || b->bio.bi_cookie == BLK_QC_T_NONE, "%u legs, attempt %u: a poller looks at the former leg", count, n);
+		CHECK(!(b->bio.bi_opf & REQ_DRV), "%u legs, attempt %u: a flag of the former leg's driver", count, n);
 		b->bio.bi_cookie = at; /* the driver's */
+		b->bio.bi_opf |= REQ_DRV;
 		CHECK((b->bio.bi_opf & ADDED) == (n < count && !(own & REQ_RAHEAD) ? ADDED : own & ADDED), "%u legs, attempt %u: flags %x", count, n,
 		      b->bio.bi_opf);
 		stub_complete(b, BLK_STS_IOERR);
