@@ -38,14 +38,16 @@ static struct linnet_member *find(dev_t dev)
 /* The device's entry, with a reference for one of its tables; a new one for the first. */
 static struct linnet_member *enlist(dev_t dev)
 {
-	struct linnet_member *member;
+	/* Before the lock, which a suspend and a resume need: memory may be freed by I/O that they hold. */
+	struct linnet_member *unused = kzalloc(sizeof(*unused), GFP_KERNEL), *member;
 
+	if (!unused)
+		return NULL;
 	mutex_lock(&members_lock);
 	member = find(dev);
 	if (!member) {
-		member = kzalloc(sizeof(*member), GFP_KERNEL);
-		if (!member)
-			goto out;
+		member = unused;
+		unused = NULL;
 		member->dev = dev;
 		scnprintf(member->name, sizeof(member->name), "%u:%u", MAJOR(dev), MINOR(dev));
 		init_waitqueue_head(&member->drained);
@@ -53,8 +55,8 @@ static struct linnet_member *enlist(dev_t dev)
 	}
 	member->tables++;
 	member->refs++;
-out:
 	mutex_unlock(&members_lock);
+	kfree(unused);
 	return member;
 }
 

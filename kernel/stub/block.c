@@ -345,6 +345,23 @@ static unsigned int split(char *words, char **argv, unsigned int most)
 
 bool stub_suspended;
 
+void stub_postsuspend(struct dm_target *ti)
+{
+	stub_suspends = true;
+	ti->type->postsuspend(ti);
+	stub_suspends = false;
+}
+
+int stub_preresume(struct dm_target *ti)
+{
+	int error;
+
+	stub_suspends = true;
+	error = ti->type->preresume(ti);
+	stub_suspends = false;
+	return error;
+}
+
 static struct dm_target *create(struct target_type *type, dev_t dev, char *words, bool readonly, bool resume, char **error)
 {
 	struct dm_target *ti = calloc(1, sizeof(*ti));
@@ -364,7 +381,7 @@ static struct dm_target *create(struct target_type *type, dev_t dev, char *words
 		free(ti);
 		ti = NULL;
 	} else if (resume) {
-		BUG_ON(type->preresume && type->preresume(ti));
+		BUG_ON(type->preresume && stub_preresume(ti));
 		if (type->resume)
 			type->resume(ti);
 	}
@@ -409,7 +426,7 @@ void stub_remove(struct dm_target *ti)
 	if (ti->type->presuspend)
 		ti->type->presuspend(ti);
 	if (ti->type->postsuspend)
-		ti->type->postsuspend(ti);
+		stub_postsuspend(ti);
 	if (ti->type == stub_type && stub_own_count)
 		stub_die("a bio of the target's own is in flight below a suspended device");
 	stub_discard(ti);

@@ -303,6 +303,9 @@ struct dm_target *stub_create_leg(char *words, unsigned int minor);
 /* A further table of that device, which is not resumed (dmsetup load); and the end of a table that was suspended. */
 struct dm_target *stub_load_leg(char *words, unsigned int minor);
 void stub_discard(struct dm_target *ti);
+/* Steps of dmsetup suspend and resume, during which I/O is held. */
+void stub_postsuspend(struct dm_target *ti);
+int stub_preresume(struct dm_target *ti);
 void stub_remove(struct dm_target *ti);
 int stub_message(struct dm_target *ti, char *words);
 

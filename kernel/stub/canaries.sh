@@ -17,7 +17,7 @@ while IFS='|' read -r what file edit; do
 		echo "canary '$what' was not noticed"
 		exit 1
 	fi
-	grep -q 'Error 1$\|Error 134$' "$out/log" && [ -x "$out/stub/debug/check" ] || { cat "$out/log"; exit 1; }
+	grep -q 'Error 1$\|Error 134$\|Aborted$' "$out/log" && [ -x "$out/stub/debug/check" ] || { cat "$out/log"; exit 1; }
 	if grep -q 'error:' "$out/log"; then
 		echo "canary '$what' does not compile:"
 		cat "$out/log"
@@ -37,6 +37,7 @@ trust that was regained is no loss|volume.h|s/READ_ONCE(volume->trusted_in\[leg\
 a read beyond a leg|volume.c|s/if (likely(linnet_leg_reaches(.*))) {/if (1) {/
 a copy beyond a leg|hedge.c|s/if (dm->volume \&\& !linnet_leg_reaches(.*)) {/if (0) {/
 a probe beyond a leg|probe.c|s/if (bdev \&\& dm->volume \&\& !linnet_leg_reaches(.*)) {/if (0) {/
+a lock that a resume needs is held while memory is waited for|member.c|/^static struct linnet_member \*enlist/,/^}/{s/\*unused = kzalloc.*, \*member;/*unused, *member;/;/if (!unused)/,+1d;s/^\tmutex_lock.*/&\n\tunused = kzalloc(sizeof(*unused), GFP_KERNEL);/}
 a leg beside other targets|member.c|s/DM_TARGET_SINGLETON | //
 all held writes are compared|volume.c|s/if (volume->waiting >= HELD_WINDOW || /if (/
 the worker compares all held writes|volume.c|s/n < HELD_WINDOW \&\& //

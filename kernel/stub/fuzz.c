@@ -453,7 +453,7 @@ static void one(void)
 		step();
 	drain();
 	stub_while_asleep = asleep;
-	ti->type->postsuspend(ti);
+	stub_postsuspend(ti);
 	stub_run_works();
 	CHECK(!stub_own_count, "%u copies are in flight below a suspended device", stub_own_count);
 	check_printed();

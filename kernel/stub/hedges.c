@@ -448,9 +448,9 @@ static void check_suspend(void)
 	got(app, 2, __LINE__);
 	slept = false;
 	stub_while_asleep = lose_at_last;
-	hedging->type->postsuspend(hedging);
+	stub_postsuspend(hedging);
 	CHECK(slept && !stub_own_count, "suspended with a copy in flight");
-	CHECK(hedging->type->preresume(hedging) == 0, "resume");
+	CHECK(stub_preresume(hedging) == 0, "resume");
 	stub_while_asleep = NULL;
 }
 

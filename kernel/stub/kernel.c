@@ -21,6 +21,8 @@ u64 stub_clock, stub_tick;
 long stub_alloc_left = -1;
 bool stub_verbose, stub_held;
 unsigned int stub_noio;
+STUB_LOCAL struct mutex *stub_mutexes;
+bool stub_suspends;
 
 void stub_die(const char *what)
 {
@@ -28,15 +30,21 @@ void stub_die(const char *what)
 	abort();
 }
 
-void stub_preempt(void)
+void stub_preempt(void (*other)(void))
 {
 	unsigned int own_atomic = stub_atomic, own_cpu = stub_cpu;
+	struct mutex *own_mutexes = stub_mutexes;
+	bool own_suspends = stub_suspends;
 
 	stub_atomic = 0;
 	stub_cpu = !own_cpu;
-	stub_other();
+	stub_mutexes = NULL;
+	stub_suspends = false;
+	other();
 	stub_atomic = own_atomic;
 	stub_cpu = own_cpu;
+	stub_mutexes = own_mutexes;
+	stub_suspends = own_suspends;
 }
 
 char stub_said[512];
@@ -58,8 +66,12 @@ void stub_log(const char *format, ...)
 void stub_might_wait_for_memory(const char *who)
 {
 	stub_might_sleep(who);
-	if (stub_reclaims || (stub_held && !stub_noio))
+	if (stub_reclaims || ((stub_held || stub_suspends) && !stub_noio))
 		stub_die(who);
+	for (struct mutex *m = stub_mutexes; m && !stub_noio; m = m->outer) {
+		m->over_memory = true;
+		stub_mutex_order(m);
+	}
 }
 
 void *stub_alloc(size_t size, gfp_t flags)

@@ -112,11 +112,11 @@ extern void (*stub_meanwhile)(void);
 #endif
 extern unsigned int stub_locks, stub_readers; /* locks held; RCU readers */
 /*
- * Another CPU acts in between: at the stub_points'th place from now where it could, stub_preempt is called. These
+ * Another CPU acts in between: at the stub_points'th place from now where it could, stub_other is called. These
  * places are before and after locks and barriers, while no lock is held.
  */
 extern unsigned int stub_points;
-void stub_preempt(void);
+void stub_preempt(void (*other)(void));
 extern void (*stub_other)(void);
 #ifdef STUB_NO_TRACE /* only the target's instructions are counted */
 #define STUB_TRACK(change) ((void)0)
@@ -125,7 +125,7 @@ extern void (*stub_other)(void);
 #endif
 static inline void stub_point(void)
 {
-	STUB_TRACK(unlikely(stub_points) && !stub_locks && !--stub_points && (stub_preempt(), 1));
+	STUB_TRACK(unlikely(stub_points) && !stub_locks && !--stub_points && (stub_preempt(stub_other), 1));
 }
 
 static inline void stub_might_sleep(const char *who)
@@ -193,16 +193,10 @@ static inline void spin_unlock(spinlock_t *l)
 static inline void stub_let_others(void)
 {
 	void (*others)(void) = stub_meanwhile;
-	unsigned int own_atomic = stub_atomic, own_cpu = stub_cpu;
 
 	stub_meanwhile = NULL;
-	if (!others)
-		return;
-	stub_atomic = 0;
-	stub_cpu = !own_cpu;
-	others();
-	stub_atomic = own_atomic;
-	stub_cpu = own_cpu;
+	if (others)
+		stub_preempt(others);
 }
 static inline bool stub_trylock(spinlock_t *l)
 {
@@ -232,17 +226,37 @@ static inline bool stub_trylock(spinlock_t *l)
 #define lockdep_is_held(l) ((l)->held)
 #define lockdep_assert_held(l) BUG_ON(!(l)->held)
 
-struct mutex { unsigned int held; };
+/*
+ * As lockdep, whoever comes first: what a suspend or a resume takes while it holds I/O (stub_suspends), nobody may hold
+ * while he waits for memory, which that I/O may have to free.
+ */
+struct mutex { bool held, by_suspend, over_memory; struct mutex *outer; };
+extern STUB_LOCAL struct mutex *stub_mutexes; /* held, the last first */
+extern bool stub_suspends;
+static inline void stub_mutex_order(const struct mutex *m)
+{
+	if (m->by_suspend && m->over_memory)
+		stub_die("a mutex that a suspend or a resume needs is held by one who waits for memory");
+}
 static inline void mutex_lock(struct mutex *m)
 {
 	stub_might_sleep("mutex_lock");
 	if (m->held)
 		stub_die("a mutex is taken twice");
-	m->held = 1;
+	m->held = true;
+	m->by_suspend |= stub_suspends;
+	stub_mutex_order(m);
+	m->outer = stub_mutexes;
+	stub_mutexes = m;
 }
-static inline void mutex_unlock(struct mutex *m) { BUG_ON(!m->held); m->held = 0; }
+static inline void mutex_unlock(struct mutex *m)
+{
+	BUG_ON(!m->held || stub_mutexes != m);
+	m->held = false;
+	stub_mutexes = m->outer;
+}
 #define DEFINE_MUTEX(name) struct mutex name
-#define mutex_init(m) ((m)->held = 0)
+#define mutex_init(m) (*(m) = (struct mutex){ false })
 #define mutex_destroy(m) BUG_ON((m)->held)
 
 /* From here on this thread may read what others write: for ThreadSanitizer (make races). */

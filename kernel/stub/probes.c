@@ -162,20 +162,20 @@ static void check_suspend(blk_status_t status)
 
 	take_out();
 	goes_to(1, __LINE__);
-	top->type->postsuspend(top);
+	stub_postsuspend(top);
 	stub_run_works();
 	CHECK(!stub_own_count && count_of(top, "own_probes", -1) == sent, "a probe is sent below a suspended device");
-	CHECK(top->type->preresume(top) == 0, "resume");
+	CHECK(stub_preresume(top) == 0, "resume");
 	goes_to(1, __LINE__);
 	stub_run_works();
 	CHECK(stub_own_count == 1, "%u probes", stub_own_count);
 	last_status = status;
 	slept = false;
 	stub_while_asleep = answer_at_last;
-	top->type->postsuspend(top);
+	stub_postsuspend(top);
 	stub_while_asleep = NULL;
 	CHECK(slept && !stub_own_count, "suspended with a probe in flight");
-	CHECK(top->type->preresume(top) == 0 && count_of(top, "inflight", 0) == 0, "resume");
+	CHECK(stub_preresume(top) == 0 && count_of(top, "inflight", 0) == 0, "resume");
 	tell(top, "revive 0");
 }
 

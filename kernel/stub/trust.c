@@ -100,14 +100,14 @@ static bool volume(u32 step)
 			return false;
 		suspended[1] = true;
 		begun++;
-		top->type->postsuspend(top);
+		stub_postsuspend(top);
 		ended = 1;
 		return true;
 	case 1:
 		if (stub_readers)
 			return false;
 		begun++;
-		CHECK(top->type->preresume(top) == 0, "resume");
+		CHECK(stub_preresume(top) == 0, "resume");
 		ended = 2;
 		return true;
 	case 2:

@@ -404,10 +404,10 @@ static void check_distrust(void)
 	CHECK(reads() == 3, "where the legs are was known");
 	/* A volume that is suspended is told, too. */
 	top->type->presuspend(top);
-	top->type->postsuspend(top);
+	stub_postsuspend(top);
 	generation = count_of(top, "generation", 1);
 	CHECK(tell(top, "distrust") == 0 && count_of(top, "generation", 1) > generation, "while suspended");
-	CHECK(top->type->preresume(top) == 0, "resume");
+	CHECK(stub_preresume(top) == 0, "resume");
 	if (top->type->resume)
 		top->type->resume(top);
 	trust_legs();
@@ -423,13 +423,13 @@ static void check_suspend(void)
 	CHECK(trust(0, count_of(top, "generation", 0)) == 0, "trust");
 	wants(0, "pending", NULL, __LINE__);
 	trust_legs();
-	top->type->postsuspend(top);
+	stub_postsuspend(top);
 	wants(1, "untrusted", "suspended", __LINE__);
 	/* What ends after the volume has gone, and comes back, is unknown to it. */
 	{
 		struct stub_bio *b = part(1, 400, 8, &vecs[5]);
 
-		CHECK(top->type->preresume(top) == 0, "resume");
+		CHECK(stub_preresume(top) == 0, "resume");
 		CHECK(trust(1, count_of(top, "generation", 1)) == 0, "trust");
 		end(b, BLK_STS_OK);
 		wants(1, "untrusted", "unknown", __LINE__);
