@@ -281,7 +281,7 @@ static void apply_own(struct linnet_dm *dm, u64 now_ns)
 {
 	struct linnet_cpu *cpu = this_cpu_ptr(dm->cpus);
 
-	apply(dm, take_events(cpu));
+	apply(dm, merge(dm->digest.late, take_events(cpu)));
 	count_taken(dm, cpu);
 	if (dm->digest.late)
 		renew(dm, now_ns);

@@ -69,6 +69,7 @@ reads that end wait for a decision|digest.c|s/if (likely(alone) && raw_spin_tryl
 a CPU forgets its own reads|policy.c|s/candidate->in_flight += own;/;/
 events CPU by CPU|digest.c|s/event_of(b)->at_ns < event_of(a)->at_ns ? &b : &a/\&a/
 an end before its arrival is lost|digest.c|s/dm->digest.late = events;/dm->digest.late = NULL;/
+an end that waits is lost when its CPU is alone|digest.c|s/merge(dm->digest.late, take_events(cpu))/take_events(cpu)/
 the digest is never renewed|digest.c|s/age_ns < (s64)most_us \* NSEC_PER_USEC/most_us/
 the digest is renewed for each read|digest.c|s/age_ns < (s64)most_us \* NSEC_PER_USEC/0/
 all CPUs renew the digest by turns|digest.c|s/if (leaves_to_owner(digest, now_ns))/if (0 \&\& leaves_to_owner(digest, now_ns))/

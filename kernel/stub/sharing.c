@@ -180,6 +180,35 @@ static void check_late(void)
 	stub_remove(ti);
 }
 
+/* It waits on, although the CPU that found it is alone and applies events of its own meanwhile. */
+static void check_late_alone(void)
+{
+	struct dm_target *ti = shared("1 /dev/leg0 0 0");
+	struct linnet_dm *dm = ti->private;
+	struct llist_head *queue = &per_cpu_ptr(dm->cpus, 0)->events, hidden;
+	struct stub_bio *b, *own;
+
+	count_of(ti, "reads", 0);
+	b = read_on(ti, 0);
+	hidden = *queue;
+	init_llist_head(queue);
+	finish_on(b, 1);
+	stub_now += 10 * NSEC_PER_MSEC;
+	CHECK(count_of(ti, "inflight", 0) == 0 && dm->digest.late && dm->digest.owner == 1, "the end waits");
+	stub_now += US;
+	own = read_on(ti, 1);
+	/* An interrupt while this CPU has the lock. */
+	dm->digest.lock.held = 1;
+	finish_on(own, 1);
+	dm->digest.lock.held = 0;
+	CHECK(!llist_empty(&per_cpu_ptr(dm->cpus, 1)->events), "an end of its own is queued");
+	finish_on(read_on(ti, 1), 1);
+	CHECK(dm->digest.late, "the end waits on");
+	*queue = hidden;
+	CHECK(count_of(ti, "inflight", 0) == 0 && !dm->digest.late, "an end is lost");
+	stub_remove(ti);
+}
+
 /* Errors take a replica out of service although nobody reads on. */
 static void check_errors(void)
 {
@@ -304,6 +333,7 @@ void check_sharing(void)
 	check_limit();
 	check_order();
 	check_late();
+	check_late_alone();
 	check_errors();
 	check_probe("policy baseline");
 	check_probe("policy shortest-queue");
