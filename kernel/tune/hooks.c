@@ -12,12 +12,14 @@
  * that there is a permanent hook of ftrace, which stays on.
  */
 #define pr_fmt(fmt) "linnet_tune: " fmt
+#include <linux/build_bug.h>
 #include <linux/ftrace.h>
 #include <linux/kprobes.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/tracepoint.h>
 #include <linux/uio.h>
+#include <trace/events/filemap.h>
 
 #include "linnet-tune.h"
 
@@ -226,6 +228,29 @@ static int hook_fput(void)
 }
 
 /* ---- finding, attaching ---- */
+
+/*
+ * Hooks are found by name, and read what they are given as the kernel's headers say today. A later kernel may say
+ * otherwise: then the module is not built for it. No header has __fput.
+ */
+#define TAKES(function, ...) static_assert(__builtin_types_compatible_p(typeof(function), __VA_ARGS__))
+TAKES(filemap_read, ssize_t(struct kiocb *, struct iov_iter *, ssize_t));
+#ifdef LINNET_SPLICE_READ
+TAKES(filemap_splice_read, ssize_t(struct file *, loff_t *, struct pipe_inode_info *, size_t, unsigned int));
+#endif
+TAKES(filemap_map_pages, vm_fault_t(struct vm_fault *, pgoff_t, pgoff_t));
+TAKES(filemap_fault, vm_fault_t(struct vm_fault *));
+TAKES(page_cache_sync_ra, void(struct readahead_control *, unsigned long));
+TAKES(page_cache_async_ra, void(struct readahead_control *, struct folio *, unsigned long));
+
+static void __maybe_unused check_traces(void)
+{
+	check_trace_callback_type_mm_filemap_add_to_page_cache(probe_add);
+#ifdef LINNET_TRACED_FAULTS
+	check_trace_callback_type_mm_filemap_map_pages(probe_map_pages);
+	check_trace_callback_type_mm_filemap_fault(probe_fault);
+#endif
+}
 
 struct trace {
 	const char *name;

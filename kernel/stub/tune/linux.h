@@ -43,7 +43,9 @@ typedef unsigned int gfp_t;
 #define clamp(x, low, high) min(max(x, low), high)
 #define U32_MAX UINT32_MAX
 #define BUILD_BUG_ON(wrong) ((void)0) /* they are about Linux's own structures */
+#define static_assert(holds) _Static_assert(holds, #holds)
 #define notrace
+#define __maybe_unused __attribute__((unused))
 #define IS_ERR(p) ((uintptr_t)(p) >= (uintptr_t)-4095)
 #define PAGE_SHIFT 12
 #define PAGE_SIZE 4096ul
@@ -233,6 +235,22 @@ struct vm_area_struct { struct file *vm_file; unsigned long vm_flags; };
 struct vm_fault { struct vm_area_struct *vma; pgoff_t pgoff; };
 struct readahead_control { struct file *file; struct file_ra_state *ra; };
 int lookup_bdev(const char *path, dev_t *device);
+
+/* ---- what hooks.c attaches to: declared only, and each in a line of its own for the check of prototypes ---- */
+typedef unsigned int vm_fault_t;
+struct pipe_inode_info;
+#define LINNET_SPLICE_READ
+ssize_t filemap_read(struct kiocb *iocb, struct iov_iter *to, ssize_t already_read);
+ssize_t filemap_splice_read(struct file *in, loff_t *at, struct pipe_inode_info *pipe, size_t size, unsigned int flags);
+vm_fault_t filemap_map_pages(struct vm_fault *fault, pgoff_t start, pgoff_t end);
+vm_fault_t filemap_fault(struct vm_fault *fault);
+void page_cache_sync_ra(struct readahead_control *control, unsigned long count);
+void page_cache_async_ra(struct readahead_control *control, struct folio *folio, unsigned long count);
+#define LINNET_TRACED_FAULTS
+#define TRACEPOINT(name, ...) static inline void check_trace_callback_type_##name(void (*call)(void *data, __VA_ARGS__)) {}
+TRACEPOINT(mm_filemap_add_to_page_cache, struct folio *folio)
+TRACEPOINT(mm_filemap_map_pages, struct address_space *mapping, pgoff_t start, pgoff_t last)
+TRACEPOINT(mm_filemap_fault, struct address_space *mapping, pgoff_t index)
 
 /* ---- hooks ---- */
 struct pt_regs { unsigned long arguments[4]; };
