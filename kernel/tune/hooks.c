@@ -292,6 +292,23 @@ static void find(struct tracepoint *point, void *unused)
 			traces[t].found = point;
 }
 
+/*
+ * Not as a breakpoint, not for a moment. So a kprobe that is never armed asks first. enable_kprobe() would not do: where
+ * all kprobes are turned off, it would leave this one disabled for good.
+ */
+static int attach(struct kprobe *probe)
+{
+	struct kprobe asks = { .symbol_name = probe->symbol_name, .flags = KPROBE_FLAG_DISABLED };
+	int error = register_kprobe(&asks);
+	bool by_ftrace;
+
+	if (error)
+		return error;
+	by_ftrace = kprobe_ftrace(&asks);
+	unregister_kprobe(&asks);
+	return by_ftrace ? register_kprobe(probe) : -EOPNOTSUPP;
+}
+
 int tune_hooks_start(void)
 {
 	/* The first attached and the last to go: without it, an open file could end unseen. */
@@ -306,11 +323,7 @@ int tune_hooks_start(void)
 
 		if (entry->instead >= 0 && traces[entry->instead].found)
 			continue;
-		error = register_kprobe(&entry->probe);
-		if (!error && !kprobe_ftrace(&entry->probe)) {
-			unregister_kprobe(&entry->probe);
-			error = -EOPNOTSUPP;
-		}
+		error = attach(&entry->probe);
 		entry->attached = error == 0;
 		if (error && entry->needed) {
 			pr_err("this kernel has no %s that can be probed (%d); needs CONFIG_KPROBES and CONFIG_FUNCTION_TRACER\n",

@@ -254,6 +254,8 @@ int register_kprobe(struct kprobe *probe)
 {
 	if (!stub_has_demands && !strcmp(probe->symbol_name, "filemap_splice_read"))
 		return -ENOENT;
+	if (stub_breakpoints && !(probe->flags & KPROBE_FLAG_DISABLED))
+		DIE("a hook is attached as a breakpoint");
 	for (size_t p = 0; p < ARRAY_SIZE(probes); p++)
 		if (!READ_ONCE(probes[p])) {
 			rcu_assign_pointer(probes[p], probe);
@@ -278,7 +280,7 @@ void stub_kprobe(const char *symbol, unsigned long a, unsigned long b, unsigned 
 	for (size_t p = 0; p < ARRAY_SIZE(probes) && !READ_ONCE(stub_kprobes_off); p++) {
 		struct kprobe *probe = rcu_dereference(probes[p]);
 
-		if (probe && !strcmp(probe->symbol_name, symbol))
+		if (probe && !strcmp(probe->symbol_name, symbol) && !(probe->flags & KPROBE_FLAG_DISABLED))
 			probe->pre_handler(probe, &regs);
 	}
 	rcu_read_unlock();

@@ -259,10 +259,13 @@ struct kprobe {
 	const char *symbol_name;
 	int (*pre_handler)(struct kprobe *probe, struct pt_regs *regs);
 	unsigned long nmissed;
+	unsigned int flags;
 };
+#define KPROBE_FLAG_DISABLED 2u
 int register_kprobe(struct kprobe *probe);
 void unregister_kprobe(struct kprobe *probe);
-extern bool stub_breakpoints; /* whether kprobes are breakpoints, not hooks of ftrace */
+/* Whether kprobes are breakpoints, not hooks of ftrace. One that is armed ends the check. */
+extern bool stub_breakpoints;
 extern bool stub_kprobes_off; /* whether the administrator has turned all of them off */
 #define kprobe_ftrace(p) (!stub_breakpoints)
 #define CONFIG_DYNAMIC_FTRACE_WITH_REGS
