@@ -208,7 +208,7 @@ void linnet_volume_end(struct linnet_volume *volume, struct linnet_io *io, blk_s
 	waits = !bio_list_empty(&volume->held);
 	unlock_changed(volume, flags);
 	if (waits)
-		queue_work(volume->dm->queue, &volume->release);
+		queue_work(volume->queue, &volume->release);
 }
 
 /* ---- what md does at the legs ---- */
@@ -362,6 +362,11 @@ int linnet_volume_create(struct linnet_dm *dm, const char *path)
 	bio_list_init(&volume->held);
 	INIT_WORK(&volume->release, release);
 	linnet_ledger_init(&volume->ledger, dm->leg_count, ktime_get_ns());
+	volume->queue = alloc_workqueue("dm-linnet-held", WQ_MEM_RECLAIM, 0);
+	if (!volume->queue) {
+		ti->error = "Not enough memory";
+		return -ENOMEM;
+	}
 	error = dm_get_device(ti, path, dm_table_get_mode(ti->table), &volume->md);
 	if (error)
 		ti->error = "Cannot open the md device";
@@ -404,6 +409,9 @@ void linnet_volume_destroy(struct linnet_dm *dm)
 {
 	u32 k;
 
+	/* No write is held any more, but `release` may be queued, and looks. */
+	if (dm->volume->queue)
+		destroy_workqueue(dm->volume->queue);
 	for (k = 0; k < dm->leg_count; k++)
 		if (dm->legs[k].member)
 			linnet_member_put(dm->legs[k].member);

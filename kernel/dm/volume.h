@@ -55,6 +55,11 @@ struct linnet_volume {
 	u64 published; /* ledger.generations when trusted_in was written */
 	struct bio_list held; /* writes that wait for an overlapping one, and those behind too many of them */
 	u32 waiting; /* how many */
+	/*
+	 * Not dm->queue: short of memory, a queue has one thread, and there it may wait with a read for a place in the queue
+	 * of a drive that hangs.
+	 */
+	struct workqueue_struct *queue;
 	struct work_struct release;
 };
 

@@ -290,6 +290,8 @@ void stub_complete(struct stub_bio *b, blk_status_t status);
 extern struct bio *stub_own[STUB_OWN];
 extern unsigned int stub_own_count;
 extern unsigned long stub_own_sent; /* so far */
+/* What happens while who submits a bio waits for a place in the drive's queue; once. */
+extern void (*stub_queue_full)(void);
 void stub_complete_own(unsigned int i, blk_status_t status, u8 fill);
 /* dmsetup create and remove. If the table is refused, the target is NULL and *error has the reason. */
 struct dm_target *stub_create(char *words, bool readonly, char **error);

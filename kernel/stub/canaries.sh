@@ -41,6 +41,7 @@ a lock that a resume needs is held while memory is waited for|member.c|/^static 
 a leg beside other targets|member.c|s/DM_TARGET_SINGLETON | //
 all held writes are compared|volume.c|s/if (volume->waiting >= HELD_WINDOW || /if (/
 the worker compares all held writes|volume.c|s/n < HELD_WINDOW \&\& //
+a held write waits behind a read that waits for a drive|volume.c|s/queue_work(volume->queue,/queue_work(volume->dm->queue,/
 held writes change places|volume.c|s/bio_list_merge_head(&volume->held, &waiting);/while ((bio = bio_list_pop(\&waiting))) bio_list_add(\&volume->held, bio);/
 trust from while the volume was suspended|volume.c|/doubt_legs(volume, LINNET_DOUBT_NEW);/d
 a suspended volume keeps its trust|volume.c|/doubt_legs(volume, LINNET_DOUBT_SUSPENDED);/d

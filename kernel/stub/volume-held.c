@@ -105,6 +105,36 @@ static void check_window(void)
 	end(beyond[1]);
 }
 
+static struct stub_bio *first, *held;
+
+static void while_a_read_waits(void)
+{
+	end(first);
+	stub_run_works();
+	CHECK(held->below, "a held write waits behind a read that waits for a drive");
+}
+
+/* A read that failed at its drive goes to md, where it waits for a drive that hangs. Held writes of others go on. */
+static void check_hang(struct dm_target *legs[2])
+{
+	struct stub_bio *read = new_bio(REQ_OP_READ, 0, 800, 4096);
+
+	trust_both(top, legs);
+	stub_submit(top, read);
+	CHECK(count_of(top, "steered", -1), "a steered read");
+	first = write_at(0, 8);
+	held = write_at(0, 8);
+	CHECK(!held->below, "an overlapping write is not held");
+	stub_complete(read, BLK_STS_IOERR);
+	stub_queue_full = while_a_read_waits;
+	stub_run_works();
+	CHECK(!stub_queue_full && read->below, "the read is not sent again");
+	stub_complete(read, BLK_STS_OK);
+	CHECK(read->ended == 1, "a read is lost");
+	free(read);
+	end(held);
+}
+
 void check_held_writes(void)
 {
 	struct dm_target *legs[2];
@@ -115,6 +145,7 @@ void check_held_writes(void)
 	CHECK(top, "a volume: %s", error);
 	check_flood();
 	check_window();
+	check_hang(legs);
 	stub_remove(top);
 	for (u32 k = 0; k < 2; k++)
 		stub_remove(legs[k]);

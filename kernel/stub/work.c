@@ -45,12 +45,13 @@ static bool run_first(struct workqueue_struct *queue)
 	struct work_struct *work = queue->first;
 	bool reclaims = stub_reclaims;
 
-	if (!work)
+	if (!work || queue->runs)
 		return false;
 	queue->first = work->next;
 	work->queue = NULL;
-	stub_reclaims = queue->reclaim;
+	stub_reclaims = queue->runs = queue->reclaim;
 	work->func(work);
+	queue->runs = false;
 	stub_reclaims = reclaims;
 	if (stub_atomic)
 		stub_die("work ended with a lock held");

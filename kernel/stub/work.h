@@ -11,7 +11,7 @@ struct work_struct {
 	struct workqueue_struct *queue; /* pending on this queue */
 };
 struct delayed_work { struct work_struct work; };
-struct workqueue_struct { struct work_struct *first; struct workqueue_struct *next; bool reclaim; };
+struct workqueue_struct { struct work_struct *first; struct workqueue_struct *next; bool reclaim, runs; };
 #define WQ_MEM_RECLAIM 1
 #define WQ_UNBOUND 2
 #define WQ_HIGHPRI 4
@@ -32,7 +32,10 @@ bool schedule_work(struct work_struct *work);
 #define mod_delayed_work(q, w, t) queue_work(q, &(w)->work)
 #define cancel_delayed_work_sync(w) cancel_work_sync(&(w)->work)
 bool flush_work(struct work_struct *work);
-/* Runs pending work, including work that it queues. Returns the number of items. */
+/*
+ * Runs pending work, including work that it queues. Returns the number of items. Memory is short: while work of a
+ * WQ_MEM_RECLAIM queue runs, the queue's only thread, its rescuer, is at it, and no other work of that queue runs.
+ */
 unsigned int stub_run_works(void);
 
 /* ---- timers ---- */
