@@ -138,7 +138,6 @@ static inline struct bio *bio_list_pop(struct bio_list *l)
 
 struct firmware { size_t size; const u8 *data; };
 int request_firmware_direct(const struct firmware **file, const char *name, struct device *device);
-#define request_firmware(f, n, d) request_firmware_direct(f, n, d)
 void release_firmware(const struct firmware *file);
 /* Adds a file; NULL removes it. */
 void stub_firmware(const char *name, const void *data, size_t size);

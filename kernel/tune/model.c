@@ -159,7 +159,7 @@ static int load(const char *name)
 	int error;
 
 	snprintf(path, sizeof(path), "linnet/%s", name);
-	error = request_firmware(&file, path, NULL);
+	error = request_firmware_direct(&file, path, NULL);
 	if (error) {
 		pr_err("model: cannot read the firmware %s (%d)\n", path, error);
 		return error;

@@ -476,7 +476,7 @@ int param_get_uint(char *buffer, const struct kernel_param *kp)
 
 /* ---- firmware, debugfs ---- */
 
-int request_firmware(const struct firmware **file, const char *name, void *device)
+int request_firmware_direct(const struct firmware **file, const char *name, void *device)
 {
 	FILE *from = stub_firmware ? fopen(stub_firmware, "rb") : NULL;
 	struct firmware *found;
