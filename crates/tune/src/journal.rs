@@ -2,12 +2,8 @@
 //! What we changed, written down before we change it, so that everything can be put back: on exit, or at the next start
 //! where there was no exit. The lock beside it keeps a second tuner away.
 
-use std::collections::{BTreeSet, HashMap};
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, HashMap};
 
 use crate::error::{Error, Result};
 use crate::host::Host;
@@ -15,11 +11,13 @@ use crate::openfile::FileId;
 
 mod device;
 mod files;
+mod lock;
 mod store;
 
 pub use device::{DeviceEntry, Mounted};
 pub use files::{At, FileEntry, Files};
-use store::{DIRECTORY, JOURNAL};
+pub use lock::Lock;
+use store::JOURNAL;
 
 /// Fewer files are not looked through for closed ones.
 const FILES_MIN: usize = 256;
@@ -38,32 +36,6 @@ pub struct MountEntry {
     pub rsize: u32,
     /// Device number of ours; None where it is not known.
     pub ours: Option<String>,
-}
-
-/// The lock that a tuner holds as long as it runs.
-#[derive(Debug)]
-pub struct Lock {
-    _file: File,
-}
-
-impl Lock {
-    /// Takes the lock, or says who has it.
-    pub fn take(host: &Host) -> Result<Lock> {
-        let path = host.path(format!("{DIRECTORY}/lock"));
-        let failed = |source| Error::File { path: path.clone(), doing: "lock", source };
-        std::fs::create_dir_all(host.path(DIRECTORY)).map_err(failed)?;
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).map_err(failed)?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            let mut holder = String::new();
-            let _ = file.read_to_string(&mut holder);
-            return Err(Error::Locked { path, process: holder.trim().parse().unwrap_or(0) });
-        }
-        // For who is refused, to read; on a full file system it may be missing.
-        let holder = format!("{}\n", std::process::id());
-        let _ = file.write_all(holder.as_bytes()).and_then(|()| file.set_len(holder.len() as u64));
-        Ok(Lock { _file: file })
-    }
 }
 
 /// The record of what is changed now.
@@ -380,20 +352,5 @@ mod tests {
         let file = journal.files.iter().next().expect("noted");
         assert_eq!((file.at(), file.file.has_dev(), file.file.inode, file.stands_kib), ((7, 3), false, 12, None));
         assert!(journal.mounts.is_empty());
-    }
-
-    #[test]
-    fn a_second_tuner_is_refused_while_the_first_lives() {
-        let (_root, host) = machine();
-        let first = Lock::take(&host).expect("free");
-        let error = Lock::take(&host).expect_err("taken").to_string();
-        assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
-        drop(first);
-        std::fs::write(host.path(format!("{DIRECTORY}/lock")), "12345678901\n").expect("written");
-        let _second = Lock::take(&host).expect("free again");
-        assert_eq!(host.number::<u32>(format!("{DIRECTORY}/lock")).expect("a number"), std::process::id());
-        std::fs::write(host.path(format!("{DIRECTORY}/lock")), "").expect("written");
-        let error = Lock::take(&host).expect_err("taken").to_string();
-        assert!(error.starts_with("another tuner runs (lock /"), "the holder found no room for its number: {error}");
     }
 }
