@@ -124,6 +124,20 @@ pub(crate) fn knob_of(name: &str) -> String {
     format!("/sys/class/bdi/{name}/read_ahead_kb")
 }
 
+/// The name of a backing device whose value a knob below /sys/class/bdi holds.
+pub(crate) fn name_of(knob: &str) -> Option<&str> {
+    knob.strip_prefix("/sys/class/bdi/")?.strip_suffix("/read_ahead_kb")
+}
+
+/// True where a server, be it a program of FUSE on this machine, is asked when files of a knob's device are closed: for
+/// all but disks and btrfs.
+pub(crate) fn has_server(knob: &str) -> bool {
+    name_of(knob).is_some_and(|name| match Dev::parse(name) {
+        Some(dev) => dev.major == 0,
+        None => !name.starts_with("btrfs-"),
+    })
+}
+
 /// The disk of a block device's number: itself, or what the partition is part of.
 fn disk_of(host: &Host, dev: Dev) -> Option<String> {
     let place = host.follow(format!("/sys/dev/block/{dev}"))?;

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use crate::error::{Error, Result};
 use crate::host::Host;
+use crate::mounts::{Dev, mounts};
 use crate::openfile::FileId;
 
 mod device;
@@ -150,7 +151,14 @@ impl Journal {
 
     /// Drops files that are closed.
     pub(crate) fn drop_closed(&mut self) {
-        self.files.retain(|file| is_open(&self.host, file));
+        let (mut of, mut mounted) = (None, HashMap::new());
+        self.files.retain(|file| {
+            // Those of a process follow each other.
+            if of.replace(file.process) != Some(file.process) {
+                mounted = mounted_by(&self.host, file.process);
+            }
+            is_open(&self.host, file, &mounted)
+        });
     }
 
     /// Notes that a device has a value of ours for the moment, while files are set.
@@ -182,12 +190,22 @@ impl Journal {
     }
 }
 
-/// Whether the descriptor of an entry is still open, by its process and its file.
-fn is_open(host: &Host, file: &FileEntry) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let open = host.path(format!("/proc/{}/fd/{}", file.process, file.fd));
+/// Whether the descriptor of an entry is still open, by its process and its file. The kernel tells this of itself; stat
+/// asks the file system, whose server may be gone.
+fn is_open(host: &Host, file: &FileEntry, mounted: &HashMap<u32, Dev>) -> bool {
+    let info = host.text(format!("/proc/{}/fdinfo/{}", file.process, file.fd)).unwrap_or_default();
+    let value = |key: &str| info.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
+    let id = value("mnt_id:").and_then(|id| u32::try_from(id).ok());
+    // A mount that the process does not see says nothing, nor do journals of earlier versions.
+    let dev = id.and_then(|id| mounted.get(&id)).filter(|_| file.file.has_dev());
     process_started(host, file.process) == Some(file.started)
-        && std::fs::metadata(open).is_ok_and(|found| file.file.may_be(found.dev(), found.ino()))
+        && value("ino:") == Some(file.file.inode)
+        && dev.is_none_or(|dev| *dev == file.file.dev)
+}
+
+/// The file systems that a process sees, by the numbers of their mounts.
+fn mounted_by(host: &Host, process: u32) -> HashMap<u32, Dev> {
+    mounts(host, &process.to_string()).into_iter().map(|mount| (mount.id, mount.dev)).collect()
 }
 
 /// When a process began, in ticks since boot: field 22 of /proc/PID/stat, counted after the name, which may hold
@@ -199,7 +217,6 @@ pub fn process_started(host: &Host, process: u32) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mounts::Dev;
 
     fn machine() -> (tempfile::TempDir, Host) {
         let root = tempfile::tempdir().expect("a directory");
@@ -272,7 +289,9 @@ mod tests {
         }
         // The descriptor was used again, for a file with the same number of another file system.
         let dev = Dev { major: open.file.dev.major + 1, ..open.file.dev };
-        assert!(!is_open(&host, &FileEntry { file: FileId { dev, ..open.file }, ..open.clone() }));
+        let other = FileEntry { file: FileId { dev, ..open.file }, ..open.clone() };
+        assert!(!is_open(&host, &other, &mounted_by(&host, own)));
+        assert!(is_open(&host, &other, &HashMap::new()), "on a mount that its process does not see");
         assert!(journal.files.len() <= FILES_MIN, "{}", journal.files.len());
         assert!(journal.files.iter().any(|entry| *entry == open));
     }

@@ -4,12 +4,20 @@
 //! `posix_fadvise(NORMAL)` copies the device's value into the open file, and `pidfd_getfd` gives us the very open file
 //! of another process. So: write the value to the device, advise on the duplicate, put the device's value back. That
 //! takes some microseconds, in which a file that somebody opens inherits the value.
+//!
+//! Nothing of this may wait for the server of NFS, FUSE and the like, which may be gone for ever: the numbers of a
+//! duplicate are those that the kernel has, and it is closed by another thread, for closing asks the server.
 
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use rustix::fs::{Advice, fadvise, fstat};
+use rustix::fs::{Advice, AtFlags, StatxFlags, fadvise, makedev, statx};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
+use crate::bdi::has_server;
 use crate::error::Result;
 use crate::host::Host;
 use crate::journal::{At, DeviceEntry, Journal};
@@ -25,6 +33,46 @@ pub(crate) struct Held {
 
 /// Open files that are held at once: a process may have as few as 1,024 descriptors.
 pub(crate) const HELD_MAX: usize = 256;
+
+/// A server may take so long until its files are closed. After that its other files wait until they are.
+const CLOSING: Duration = Duration::from_secs(1);
+/// Knobs of servers that have not closed our duplicates yet.
+static AWAITED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+fn is_awaited(knob: &str) -> bool {
+    AWAITED.lock().unwrap_or_else(PoisonError::into_inner).contains(knob)
+}
+
+fn note_awaited(knob: &str, awaited: bool) {
+    let mut all = AWAITED.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = if awaited { all.insert(knob.to_owned()) } else { all.remove(knob) };
+}
+
+/// Closes files in a thread of its own, which then does `after`.
+fn close_apart<T: Send + 'static>(files: T, after: impl FnOnce() + Send + 'static) -> Receiver<()> {
+    let (done, closed) = channel();
+    let close = move || {
+        drop(files);
+        after();
+        let _ = done.send(());
+    };
+    // Where there can be no thread, they are closed here.
+    let _ = std::thread::Builder::new().spawn(close);
+    closed
+}
+
+/// Closes the duplicates of files of a device.
+pub(crate) fn let_go(knob: &str, held: Vec<Held>) {
+    if held.is_empty() || !has_server(knob) {
+        return;
+    }
+    note_awaited(knob, true);
+    let of = knob.to_owned();
+    let closed = close_apart(held, move || note_awaited(&of, false));
+    if let Err(RecvTimeoutError::Disconnected) = closed.recv_timeout(CLOSING) {
+        note_awaited(knob, false);
+    }
+}
 
 /// Duplicates the open file of another process, and gives the device that stat tells; None where it is closed or means
 /// another file now.
@@ -44,19 +92,35 @@ pub(crate) fn duplicate((process, fd): At, file: FileId) -> rustix::io::Result<O
         Ok(copy) => copy,
         Err(error) => return gone(error),
     };
-    let stat = fstat(&copy)?;
-    Ok(file.may_be(stat.st_dev, stat.st_ino).then_some((copy, stat.st_dev)))
+    let known = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = statx(&copy, c"", known, StatxFlags::INO);
+    let dev = stat.map(|stat| (makedev(stat.stx_dev_major, stat.stx_dev_minor), stat.stx_ino));
+    if let Ok((dev, inode)) = dev
+        && file.may_be(dev, inode)
+    {
+        return Ok(Some((copy, dev)));
+    }
+    // Whose file it is, is not known.
+    drop(close_apart(copy, || ()));
+    dev.map(|_| None)
 }
 
 /// Holds an open file that is to have `kib`, and gives the device that stat tells of it. One that is closed leaves the
 /// journal.
 pub(crate) fn hold(
+    knob: &str,
     at: At,
     file: FileId,
     kib: u32,
     journal: &mut Journal,
     outcome: &mut Outcome,
 ) -> Option<(Held, u64)> {
+    if is_awaited(knob) {
+        let why = "its server does not answer, and is waited for to close its files";
+        outcome.refused.push(format!("process {}, descriptor {}: {why}", at.0, at.1));
+        outcome.unset.push(at);
+        return None;
+    }
     match duplicate(at, file) {
         Ok(Some((copy, dev))) => return Some((Held { at, kib, copy, got_kib: None }, dev)),
         Ok(None) => {
@@ -79,6 +143,10 @@ pub(crate) struct Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
+    pub(crate) fn knob(&self) -> &'a str {
+        self.knob
+    }
+
     /// Notes the values that the device will have, which has `base` now.
     pub(crate) fn begin(
         knob: &'a str,
@@ -168,6 +236,53 @@ pub(crate) fn advise(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bdi::knob_of;
+    use crate::mounts::Dev;
+    use std::io::Write;
+    use std::time::Instant;
+
+    fn held(copy: impl Into<OwnedFd>) -> Vec<Held> {
+        vec![Held { at: (1, 3), kib: 8, copy: copy.into(), got_kib: None }]
+    }
+
+    #[test]
+    fn files_of_all_but_disks_and_btrfs_are_closed_by_a_server() {
+        let has = |name| has_server(&knob_of(name));
+        assert_eq!(["0:45", "8:1-fuseblk", "cifs-2"].map(has), [true; 3]);
+        assert_eq!(["8:1", "btrfs-1"].map(has), [false; 2]);
+        assert!(!has_server("/sys/block/vda/queue/read_ahead_kb"));
+    }
+
+    #[test]
+    fn files_of_a_server_that_does_not_answer_keep_nobody_waiting() {
+        // A connection that is to send the rest when it is closed, to a peer that reads nothing, does not close.
+        let peer = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let mut open = std::net::TcpStream::connect(peer.local_addr().expect("its address")).expect("connected");
+        let (far, _) = peer.accept().expect("connected");
+        rustix::net::sockopt::set_socket_linger(&open, Some(Duration::from_secs(60))).expect("set");
+        open.set_nonblocking(true).expect("set");
+        while open.write(&[0; 1 << 16]).is_ok() {}
+        let (mount, other, began) = (knob_of("0:45"), knob_of("0:46"), Instant::now());
+        let_go(&mount, held(open));
+        assert!(began.elapsed() < Duration::from_secs(20));
+        let (mut journal, mut outcome) = (Journal::unsaved(&Host::default()), Outcome::default());
+        let file = FileId { dev: Dev { major: 0, minor: 45 }, inode: 12 };
+        assert!(hold(&mount, (1, 3), file, 8, &mut journal, &mut outcome).is_none());
+        assert_eq!((outcome.unset, outcome.gone, is_awaited(&other)), (vec![(1, 3)], 0, false));
+        assert!(outcome.refused[0].contains("its server does not answer"), "{:?}", outcome.refused);
+        // The peer is gone: nothing is left to be sent.
+        drop(far);
+        let began = Instant::now();
+        while is_awaited(&mount) {
+            assert!(began.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let exe = || std::fs::File::open("/proc/self/exe").expect("our own program");
+        for knob in [&mount[..], &knob_of("8:0")] {
+            let_go(knob, held(exe()));
+            assert!(!is_awaited(knob));
+        }
+    }
 
     #[test]
     fn a_bounded_value_is_no_rival_and_the_device_has_its_own_again() {

@@ -12,7 +12,7 @@ use rustix::fs::{Mode, OFlags, fstat, open};
 use crate::error::{Error, Result};
 use crate::host::Host;
 use crate::journal::{At, FileEntry, Journal, process_started};
-use crate::lend::{HELD_MAX, Held, Lent, advise, hold};
+use crate::lend::{HELD_MAX, Held, Lent, advise, hold, let_go};
 use crate::mounts::{Dev, mounts};
 use crate::observe::Observer;
 
@@ -213,7 +213,7 @@ fn set_some(
 ) -> Result<()> {
     let (mut held, mut seen, mut twins) = (Vec::new(), HashMap::new(), HashSet::new());
     for (kib, file, at) in some.iter().copied() {
-        let Some((copy, dev)) = hold(at, file, kib, journal, outcome) else { continue };
+        let Some((copy, dev)) = hold(lent.knob(), at, file, kib, journal, outcome) else { continue };
         if *seen.entry(file).or_insert(dev) != dev {
             twins.insert(file);
         }
@@ -224,15 +224,17 @@ fn set_some(
         outcome.refused.push(format!("several files of {} have the number {}, in subvolumes", file.dev, file.inode));
     }
     let (of_twins, held): (Vec<_>, Vec<_>) = held.into_iter().partition(|(file, _)| twins.contains(file));
-    outcome.unset.extend(of_twins.into_iter().map(|(_, file)| file.at));
-    let mut held: Vec<Held> = held.into_iter().map(|(_, file)| file).collect();
+    let [of_twins, mut held] = [of_twins, held].map(|all| all.into_iter().map(|(_, file)| file).collect::<Vec<Held>>());
+    outcome.unset.extend(of_twins.iter().map(|file| file.at));
+    let_go(lent.knob(), of_twins);
     let given = advise(host, lent, &mut held, journal, outcome);
-    for file in held {
+    for file in &held {
         match file.got_kib {
             Some(kib) => journal.files.got(file.at, kib),
             None => outcome.unset.push(file.at),
         }
     }
+    let_go(lent.knob(), held);
     given
 }
 

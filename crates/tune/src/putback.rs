@@ -3,10 +3,11 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::bdi::has_server;
 use crate::error::Result;
 use crate::host::Host;
 use crate::journal::{FileEntry, Journal, process_started};
-use crate::lend::{HELD_MAX, Lent, advise, hold};
+use crate::lend::{HELD_MAX, Lent, advise, hold, let_go};
 use crate::observe::Observer;
 use crate::openfile::{Descriptor, Outcome, list};
 
@@ -81,9 +82,9 @@ pub fn restore(host: &Host, journal: &mut Journal, compared: Result<()>) -> Resu
     }
     let is_there = |entry: &FileEntry| host.has(&*entry.knob);
     journal.files.retain(|entry| is_there(entry) && process_started(host, entry.process) == Some(entry.started));
-    // In the order of the values, so that each is written to a device once.
+    // Those of a server last, in the order of the values, so that each is written to a device once.
     let mut left: Vec<FileEntry> = journal.files.iter().cloned().collect();
-    left.sort_by(|a, b| (&a.knob, a.original_kib).cmp(&(&b.knob, b.original_kib)));
+    left.sort_by_cached_key(|entry| (has_server(&entry.knob), entry.knob.clone(), entry.original_kib));
     let mut problem = None;
     for of_knob in left.chunk_by(|a, b| a.knob == b.knob) {
         let given = put_back(host, of_knob.iter().collect(), journal, &mut restored);
@@ -111,7 +112,7 @@ fn put_back(host: &Host, mut left: Vec<&FileEntry>, journal: &mut Journal, resto
             }
             let (mut held, mut of) = (Vec::new(), Vec::new());
             for entry in some {
-                let file = hold(entry.at(), entry.file, entry.original_kib, journal, &mut holding);
+                let file = hold(knob, entry.at(), entry.file, entry.original_kib, journal, &mut holding);
                 if let Some((file, _)) = file {
                     held.push(file);
                     of.push(*entry);
@@ -126,6 +127,7 @@ fn put_back(host: &Host, mut left: Vec<&FileEntry>, journal: &mut Journal, resto
                     waiting.push(entry);
                 }
             }
+            let_go(knob, held);
         }
         restored.refused.append(&mut holding.refused);
         lent.end(host, journal, given)?;

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::bdi::name_of;
 use crate::host::Host;
 use crate::mounts::{Dev, Mount, mounts};
 
@@ -78,8 +79,7 @@ fn sequence(host: &Host, knob: &str) -> Option<u64> {
 /// The mounts of the file system that a knob is named after: NFS and FUSE have a number that no device has, which is free
 /// again after they are unmounted, and FUSE on a block device has that one's.
 fn mounts_of(host: &Host, knob: &str) -> Vec<Mount> {
-    let name = knob.strip_prefix("/sys/class/bdi/").and_then(|name| name.strip_suffix("/read_ahead_kb"));
-    let Some(name) = name else { return Vec::new() };
+    let Some(name) = name_of(knob) else { return Vec::new() };
     let of_fuse = name.strip_suffix("-fuseblk");
     match Dev::parse(of_fuse.unwrap_or(name)).filter(|dev| dev.major == 0 || of_fuse.is_some()) {
         Some(dev) => mounts(host, "self").into_iter().filter(|mount| mount.dev == dev).collect(),

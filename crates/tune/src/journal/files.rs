@@ -148,7 +148,7 @@ impl Files {
     }
 
     /// Removes those for which `keep` is false.
-    pub fn retain(&mut self, keep: impl Fn(&FileEntry) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(&FileEntry) -> bool) {
         let gone: Vec<At> = self.iter().filter(|entry| !keep(entry)).map(FileEntry::at).collect();
         gone.into_iter().for_each(|at| self.remove(at));
     }
