@@ -63,8 +63,11 @@ static int judge(struct linnet_governor *governor, uint64_t now_ns, const struct
 
 	if (!governor->has_cost || !governor->has_changed || since(governor->changed_at_ns, now_ns) < LINNET_WINDOW_NS)
 		return 0;
-	governor->has_cost = 0;
-	if (governor->cost_reading != verdict->reading || after <= before + before / LINNET_COST_PART)
+	if (governor->has_rollback && now_ns < governor->hold_until_ns)
+		return 0;
+	governor->has_rollback = governor->cost_reading == verdict->reading && after > before + before / LINNET_COST_PART;
+	governor->has_cost = governor->has_rollback;
+	if (!governor->has_rollback)
 		return 0;
 	proposal->change = LINNET_CHANGE_ROLLBACK;
 	proposal->to_kib = governor->previous_kib;
@@ -72,8 +75,6 @@ static int judge(struct linnet_governor *governor, uint64_t now_ns, const struct
 	proposal->cost_before_q16 = before;
 	proposal->cost_after_q16 = after;
 	proposal->hold_ns = governor->hold_ns;
-	governor->hold_until_ns = now_ns + governor->hold_ns;
-	governor->hold_ns = 2 * governor->hold_ns < LINNET_HOLD_NS_MAX ? 2 * governor->hold_ns : LINNET_HOLD_NS_MAX;
 	return 1;
 }
 
@@ -130,6 +131,13 @@ void linnet_governor_step(struct linnet_governor *governor, uint64_t now_ns, con
 
 void linnet_governor_changed(struct linnet_governor *governor, uint64_t now_ns, uint32_t kib)
 {
+	/* The rollback is made; another change stands in its place. */
+	if (governor->has_rollback && kib == governor->previous_kib) {
+		governor->hold_until_ns = now_ns + governor->hold_ns;
+		governor->hold_ns = 2 * governor->hold_ns < LINNET_HOLD_NS_MAX ? 2 * governor->hold_ns : LINNET_HOLD_NS_MAX;
+	}
+	if (governor->has_rollback)
+		governor->has_rollback = governor->has_cost = 0;
 	governor->previous_kib = governor->current_kib;
 	governor->current_kib = kib;
 	governor->changed_at_ns = now_ns;
@@ -139,7 +147,8 @@ void linnet_governor_changed(struct linnet_governor *governor, uint64_t now_ns, 
 
 void linnet_governor_refused(struct linnet_governor *governor, uint64_t now_ns, uint64_t wait_ns)
 {
-	governor->has_cost = 0;
+	if (!governor->has_rollback)
+		governor->has_cost = 0;
 	governor->hold_until_ns = now_ns + wait_ns;
 }
 

@@ -146,8 +146,9 @@ struct linnet_governor {
 	uint32_t cost_jump_pages_q16; /* what it was when the last change was proposed */
 	uint8_t has_pending;
 	uint8_t has_changed;
-	uint8_t has_cost;
-	uint8_t spare[5];
+	uint8_t has_cost;       /* the last change is still to be judged */
+	uint8_t has_rollback;   /* it was for the worse, and still stands */
+	uint8_t spare[4];
 };
 
 /* A file that has this value when it is first seen. */
@@ -166,7 +167,7 @@ void linnet_governor_step(struct linnet_governor *governor, uint64_t now_ns, con
 
 void linnet_governor_changed(struct linnet_governor *governor, uint64_t now_ns, uint32_t kib);
 
-/* Ask again only after this time. */
+/* Ask again only after this time. A rollback is asked for again then, unless the change is no longer for the worse. */
 void linnet_governor_refused(struct linnet_governor *governor, uint64_t now_ns, uint64_t wait_ns);
 
 #define LINNET_JUMP_PAGES 8 /* of a disk, latency against throughput */

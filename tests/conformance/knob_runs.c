@@ -374,6 +374,42 @@ static void changes(void)
 	end("changes");
 }
 
+/* A rollback that cannot be made is asked for again, where the change still costs more. */
+static void refused_rollbacks(void)
+{
+	const uint64_t second = 1000000000;
+	struct linnet_readahead_verdict verdict = { LINNET_READING_RUNS, 16, 990000 };
+
+	for (uint32_t heals = 0; heals < 2; heals++) {
+		static struct linnet_governor governor;
+		struct linnet_pattern pattern = { .accesses = 1000, .added = 1000, .added_each_q16 = 65536 };
+		struct linnet_proposal proposal;
+		uint64_t asked = 0;
+
+		linnet_governor_init(&governor, 0, 128);
+		for (uint64_t now = second; now < 60 * second; now += second) {
+			linnet_governor_step(&governor, now, &pattern, &verdict, &proposal);
+			if (proposal.change == LINNET_CHANGE_DECISION)
+				linnet_governor_changed(&governor, now, proposal.to_kib);
+			if (proposal.change == LINNET_CHANGE_ROLLBACK)
+				linnet_governor_refused(&governor, asked = now, 10 * second);
+			pattern.added_each_q16 = now >= 20 * second && heals ? 65536 : 655360;
+		}
+		must(governor.current_kib == 16 && governor.hold_ns == LINNET_HOLD_NS, "a refusal is no rollback");
+		must(asked == (heals ? 12 : 52) * second, "it is asked for as long as the change costs more");
+		must(governor.has_cost == !heals, "what costs no more is judged");
+		linnet_governor_step(&governor, 70 * second, &pattern, &verdict, &proposal);
+		must(proposal.change == (heals ? LINNET_CHANGE_NONE : LINNET_CHANGE_ROLLBACK), "after the wait");
+		if (heals)
+			continue;
+		must(proposal.to_kib == 128 && proposal.hold_ns == LINNET_HOLD_NS, "a rollback");
+		linnet_governor_changed(&governor, 70 * second, proposal.to_kib);
+		must(governor.hold_until_ns == 100 * second && governor.hold_ns == 2 * LINNET_HOLD_NS, "it is left alone");
+		linnet_governor_step(&governor, 99 * second, &pattern, &verdict, &proposal);
+		must(proposal.change == LINNET_CHANGE_NONE, "it is left alone");
+	}
+}
+
 /* Reads of three kinds, their features, verdicts and changes. */
 static void readahead(void)
 {
@@ -439,6 +475,7 @@ unsigned knob_runs(void)
 	reads_backwards();
 	windows();
 	changes();
+	refused_rollbacks();
 	readahead();
 	return wrong;
 }

@@ -206,6 +206,19 @@ mod tests {
     }
 
     #[test]
+    fn a_rollback_that_is_refused_is_proposed_again_after_the_wait() {
+        let mut governor = Governor::new(at(0), 128);
+        assert_eq!(step(&mut governor, 1000, random(500, 2)), Some(8));
+        let dear = |governor: &mut Governor, ms| governor.step(at(ms), &random(500, 32), true, &Rule::default());
+        assert_eq!(dear(&mut governor, 2500).map(|proposal| proposal.kind), Some("rollback"));
+        governor.refused(at(2500), at(10_000));
+        assert_eq!(dear(&mut governor, 11_000), None);
+        let proposal = dear(&mut governor, 12_500).expect("the wait is over");
+        assert_eq!((proposal.kind, proposal.to_kib), ("rollback", 128));
+        assert!(proposal.why.ends_with("left alone for 30 s"), "{}", proposal.why);
+    }
+
+    #[test]
     fn what_reads_nothing_from_the_device_is_left_alone() {
         let mut governor = Governor::new(at(0), 128);
         assert_eq!(step(&mut governor, 1000, Counts { added: 3, ..random(10_000, 0) }), None);

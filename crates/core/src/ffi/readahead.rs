@@ -55,7 +55,8 @@ pub struct Governor {
     pub has_pending: u8,
     pub has_changed: u8,
     pub has_cost: u8,
-    pub spare: [u8; 5],
+    pub has_rollback: u8,
+    pub spare: [u8; 4],
 }
 
 const _: () = assert!(size_of::<Proposal>() == 40 && size_of::<ReadaheadVerdict>() == 12);
