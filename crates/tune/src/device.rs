@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use crate::error::Result;
 use crate::host::Host;
-use crate::journal::Journal;
+use crate::journal::{DeviceEntry, Journal};
+use crate::mounts::{Mount, mounts};
 
 /// How to deal with others who write the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub enum Found {
 pub struct Device {
     host: Host,
     knob: String,
+    /// The disk or file system that has the knob.
+    identity: DeviceEntry,
     original_kib: u32,
     written_kib: Option<u32>,
     /// What we asked for; where the device bounds its value, more than `written_kib`.
@@ -78,6 +81,7 @@ impl Device {
         let knob = knob.to_owned();
         let host = host.clone();
         Ok(Device {
+            identity: DeviceEntry::new(&host, &knob, original_kib, original_kib),
             host,
             knob,
             original_kib,
@@ -100,6 +104,12 @@ impl Device {
     /// True where the device went away.
     pub(crate) fn is_gone(&self) -> bool {
         !self.host.has(&self.knob)
+    }
+
+    /// Why the device that has the knob now is another one than at first; None where it is the same. `mounted` is what is
+    /// mounted now.
+    pub(crate) fn replaced(&self, mounted: &[Mount]) -> Option<String> {
+        self.identity.gone(&self.host, mounted)
     }
 
     /// The value from before us.
@@ -188,12 +198,13 @@ impl Device {
         Ok(stands)
     }
 
-    /// Puts the first value back, unless somebody else's stands. True where it was changed. An error where the device
+    /// Puts the first value back, unless somebody else's stands or another device has the knob now. True where it was changed. An error where the device
     /// does not take its first value any more; it is not tried again.
     pub fn restore(&mut self, journal: &mut Journal) -> Result<bool> {
         let Some(ours) = self.written_kib.take() else { return Ok(false) };
         self.asked_kib = None;
-        let mine = self.host.number::<u32>(&self.knob)? == ours;
+        let same = self.replaced(&mounts(&self.host, "self")).is_none();
+        let mine = same && self.host.number::<u32>(&self.knob)? == ours;
         let stands = if mine { self.host.set(&self.knob, self.original_kib)? } else { self.original_kib };
         journal.forget_device(&self.knob);
         journal.save()?;
@@ -374,6 +385,20 @@ mod tests {
         let error = m.device.set(8, &mut journal).expect_err("full").to_string();
         assert!(error.contains("journal.json: cannot write"), "{error}");
         assert_eq!((m.stands(), m.device.written_kib(), journal.is_empty()), (128, None, true));
+    }
+
+    #[test]
+    fn a_device_that_has_the_knob_since_keeps_its_value() {
+        let mut m = machine(512, Rivals::Auto);
+        m.host.replace("/sys/block/vda/diskseq", "7").expect("written");
+        m.device = Device::open(&m.host, KNOB, Rivals::Auto, BACKOFF).expect("a knob");
+        m.device.set(128, &mut m.journal).expect("set");
+        assert_eq!(m.device.replaced(&[]), None);
+        m.host.replace("/sys/block/vda/diskseq", "9").expect("another disk");
+        assert!(m.device.replaced(&[]).is_some_and(|why| why.starts_with("the disk whose value was changed is gone")));
+        assert!(!m.device.restore(&mut m.journal).expect("nothing to do"));
+        assert_eq!(m.stands(), 128);
+        assert!(Journal::open(&m.host).expect("journal").is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::govern::WINDOW;
 use crate::host::Host;
 use crate::journal::Journal;
+use crate::mounts::mounts;
 use crate::openfile::is_sequential;
 use crate::rule::{Class, DEFAULT_KIB, Decider};
 
@@ -46,6 +47,8 @@ pub(crate) struct Devices {
     unreadable: HashSet<String>,
     /// What is to be told of these.
     news: Vec<Event>,
+    /// When it was looked last whether devices were replaced.
+    checked: Duration,
 }
 
 fn target(bdis: &[Bdi], name: &str) -> String {
@@ -99,9 +102,29 @@ impl Devices {
         self.all.get(name).map(|whole| whole.device.original_kib())
     }
 
-    /// Has somebody else set a device? A device that went away is forgotten.
-    pub(crate) fn look(&mut self, now: Duration, journal: &mut Journal, bdis: &[Bdi]) -> Vec<Event> {
+    /// Forgets devices whose knob another one has by now: that one keeps its value. What is to be told of them.
+    fn forget_replaced(&mut self, host: &Host, journal: &mut Journal) -> Vec<Event> {
+        let mounted = if self.all.is_empty() { Vec::new() } else { mounts(host, "self") };
+        let mut events = Vec::new();
+        self.all.retain(|_, Whole { device, .. }| {
+            let Some(why) = device.replaced(&mounted) else { return true };
+            if device.written_kib().is_some() {
+                events.push(Event::note("note", device.knob(), why));
+                journal.forget_device(device.knob());
+                events.extend(journal.save().err().map(|error| Event::note("note", device.knob(), error.to_string())));
+            }
+            false
+        });
+        events
+    }
+
+    /// Has somebody else set a device? A device that went away, or was replaced, is forgotten.
+    pub(crate) fn look(&mut self, host: &Host, now: Duration, journal: &mut Journal, bdis: &[Bdi]) -> Vec<Event> {
         let mut events = std::mem::take(&mut self.news);
+        if now >= self.checked + WINDOW {
+            self.checked = now;
+            events.extend(self.forget_replaced(host, journal));
+        }
         self.all.retain(|name, whole| {
             let Ok(found) = whole.device.look(now, journal) else {
                 // Another device may come by its name, and must not get its value.
@@ -149,7 +172,14 @@ impl Devices {
     }
 
     /// Puts every value back, whatever happens to others; the last error is given.
-    pub(crate) fn restore(&mut self, journal: &mut Journal, bdis: &[Bdi], tell: &mut dyn FnMut(&Event)) -> Result<()> {
+    pub(crate) fn restore(
+        &mut self,
+        host: &Host,
+        journal: &mut Journal,
+        bdis: &[Bdi],
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<()> {
+        self.forget_replaced(host, journal).iter().for_each(&mut *tell);
         let mut problem = None;
         for (name, whole) in &mut self.all {
             match whole.device.restore(journal) {

@@ -15,6 +15,7 @@ mod files;
 mod lock;
 mod store;
 
+pub(crate) use device::sequence;
 pub use device::{DeviceEntry, Mounted};
 pub use files::{At, FileEntry, Files};
 pub use lock::Lock;

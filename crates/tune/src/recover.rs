@@ -4,6 +4,7 @@
 use crate::error::Result;
 use crate::host::Host;
 use crate::journal::Journal;
+use crate::mounts::mounts;
 use crate::nfs::overmount::{self, Taken};
 use crate::observe::{Observer, lister};
 use crate::putback;
@@ -42,9 +43,10 @@ fn recover_by(
     } else {
         lister().and_then(|mut lister| putback::compare(host, journal, lister.as_mut()))
     };
+    let mounted = mounts(host, "self");
     for entry in journal.devices.clone() {
         if let Ok(now) = host.number::<u32>(&entry.knob) {
-            if let Some(why) = entry.gone(host) {
+            if let Some(why) = entry.gone(host, &mounted) {
                 recovered.gone.push((entry.knob.clone(), why));
             } else if entry.written_kib.contains(&now) && now != entry.original_kib {
                 if let Err(error) = host.write(&entry.knob, &entry.original_kib.to_string()) {

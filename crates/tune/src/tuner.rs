@@ -303,7 +303,7 @@ impl<'a> Tuner<'a> {
                 }
             }
         }
-        events.extend(self.devices.look(now, &mut self.journal, &self.bdis));
+        events.extend(self.devices.look(&self.host, now, &mut self.journal, &self.bdis));
         let demands = self.observer.sight().demands;
         let advised = self.observer.advised(false)?;
         let found = self.sort(now, samples, &advised);
@@ -466,7 +466,7 @@ impl<'a> Tuner<'a> {
     fn restore(&mut self, tell: &mut dyn FnMut(Option<&Event>) -> bool) -> Result<()> {
         let compared = putback::compare(&self.host, &mut self.journal, self.observer);
         let files = putback::restore(&self.host, &mut self.journal, compared);
-        let devices = self.devices.restore(&mut self.journal, &self.bdis, &mut |event| {
+        let devices = self.devices.restore(&self.host, &mut self.journal, &self.bdis, &mut |event| {
             tell(Some(event));
         });
         if let Some(companion) = &mut self.companion {

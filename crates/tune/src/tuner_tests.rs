@@ -301,7 +301,7 @@ fn after_random_reads(original: u32, alone: bool) -> (Vec<Event>, Vec<Event>) {
     devices.count(&bdis[0].name, crate::rule::Class::Random, 1000);
     let set = devices.set(at(2), &moves, &mut journal, &bdis).expect("set");
     let mut told = Vec::new();
-    devices.restore(&mut journal, &bdis, &mut |event| told.push(event.clone())).expect("restored");
+    devices.restore(&host, &mut journal, &bdis, &mut |event| told.push(event.clone())).expect("restored");
     (set, told)
 }
 
@@ -322,7 +322,39 @@ fn a_device_that_goes_away_while_it_is_set_or_put_back_is_no_error() {
         let set = devices.set(at(2), &moves, &mut journal, &bdis).expect("no error");
         assert_eq!(set.len(), usize::from(fleeting.is_none()), "{set:?}");
         let _ = std::fs::remove_file(host.path(knob));
-        devices.restore(&mut journal, &bdis, &mut |event| panic!("told: {event:?}")).expect("no error");
+        devices.restore(&host, &mut journal, &bdis, &mut |event| panic!("told: {event:?}")).expect("no error");
+        assert!(Journal::open(&host).expect("journal").is_empty());
+    }
+}
+
+#[test]
+fn a_file_system_that_has_the_number_of_one_that_was_set_keeps_its_value() {
+    let (_root, host) = host();
+    let (knob, at, rule) = ("/sys/class/bdi/0:45/read_ahead_kb", Duration::from_secs, Rule::default());
+    let mounted = |what: &str| {
+        host.replace("/proc/self/mountinfo", &format!("30 1 0:45 / /srv rw - {what} rw")).expect("written");
+        bdi::list(&host)
+    };
+    for at_the_end in [false, true] {
+        host.replace(knob, "15360").expect("written");
+        let (mut devices, mut journal) = (Devices::default(), Journal::open(&host).expect("empty"));
+        let bdis = mounted("nfs4 nas:/data");
+        let name = bdis.iter().find(|bdi| bdi.name == "0:45").expect("listed");
+        devices.value_of(&host, name, at(0), Rivals::Auto, at(600)).expect("a value");
+        devices.count("0:45", Class::Random, 1000);
+        let moves = Moves { dry_run: false, alone: false, decider: &rule };
+        assert_eq!(devices.set(at(2), &moves, &mut journal, &bdis).expect("no error").len(), 1);
+        assert_eq!(host.number::<u32>(knob).expect("a number"), 128);
+        let bdis = mounted("fuse.sshfs u@h:/");
+        let mut told = Vec::new();
+        if !at_the_end {
+            told = devices.look(&host, at(4), &mut journal, &bdis);
+            assert_eq!(devices.original_kib("0:45"), None);
+        }
+        devices.restore(&host, &mut journal, &bdis, &mut |event| told.push(event.clone())).expect("no error");
+        assert!(told[0].why.starts_with("nas:/data (nfs4), which was mounted at /srv and whose value"), "{told:?}");
+        assert_eq!((told.len(), told[0].kind, &told[0].target[..]), (1, "note", knob));
+        assert_eq!(host.number::<u32>(knob).expect("a number"), 128, "it is the other one's");
         assert!(Journal::open(&host).expect("journal").is_empty());
     }
 }

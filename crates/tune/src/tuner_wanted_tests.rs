@@ -36,7 +36,7 @@ fn machine() -> (tempfile::TempDir, Host) {
     let (root, host) = host();
     let put = |name: &str, text: &str| host.replace(name, text).expect("written");
     put("/sys/block/sda/size", "1000");
-    put("/sys/block/sda/diskseq", "5");
+    put("/sys/dev/block/8:0/diskseq", "5");
     for (part, dev) in [("sda1", "8:1"), ("sda2", "8:2")] {
         put(&format!("/sys/block/sda/{part}/partition"), "1");
         put(&format!("/sys/block/sda/{part}/dev"), dev);
@@ -218,6 +218,6 @@ fn another_disk_of_the_same_number_is_told() {
     let mut observer = Filtered { sight: all_seen(), ..Filtered::default() };
     let mut tuner =
         Tuner::start(&host, options("sda", Scope::Both), &rule, &mut observer, &mut |_| true).expect("started");
-    host.replace("/sys/block/sda/diskseq", "9").expect("written");
+    host.replace("/sys/dev/block/8:0/diskseq", "9").expect("written");
     assert_eq!(told(&mut tuner, 50..52, &[]), ["sda is 8:0 of disk 9 now and no longer 8:0 of disk 5"]);
 }

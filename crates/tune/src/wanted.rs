@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use crate::bdi::{Bdi, Kind, Meant, meant};
 use crate::error::{Error, Result};
 use crate::host::Host;
+use crate::journal::sequence;
 use crate::mounts::{Dev, Mount};
 
 /// A name, and what it means now.
@@ -20,21 +21,21 @@ pub(crate) struct Wanted {
 struct Now {
     meant: Meant,
     /// The kernel's own count of disks: another one for another disk of the same number.
-    sequence: Option<String>,
+    sequence: Option<u64>,
 }
 
 impl Now {
     fn find(host: &Host, bdis: &[Bdi], name: &str) -> Result<Now> {
         let meant = meant(host, bdis, name)?;
         meant.bdi.known()?;
-        let sequence = meant.bdi.disk.as_ref().and_then(|disk| host.text(format!("/sys/block/{disk}/diskseq")));
+        let sequence = sequence(host, &meant.bdi.knob(host));
         Ok(Now { meant, sequence })
     }
 
     /// In words: its number, and that of the disk.
     fn number(&self) -> String {
         let number = self.meant.dev.map_or_else(|| self.meant.bdi.name.clone(), |dev| dev.to_string());
-        self.sequence.as_ref().map_or_else(|| number.clone(), |sequence| format!("{number} of disk {sequence}"))
+        self.sequence.map_or_else(|| number.clone(), |sequence| format!("{number} of disk {sequence}"))
     }
 
     /// True for an NFS mount that lies over or under this one: both are read through one path.

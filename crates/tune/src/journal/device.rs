@@ -38,22 +38,24 @@ pub struct Mounted {
 
 impl DeviceEntry {
     /// An entry of the device that has the knob now.
-    pub(super) fn new(host: &Host, knob: &str, original_kib: u32, kib: u32) -> DeviceEntry {
+    pub(crate) fn new(host: &Host, knob: &str, original_kib: u32, kib: u32) -> DeviceEntry {
         let sequence = sequence(host, knob);
-        let mount = mounts_of(host, knob).into_iter().next();
+        let mount = dev_of(knob).and_then(|dev| mounts(host, "self").into_iter().find(|mount| mount.dev == dev));
         let mount = mount.map(|Mount { fs, source, point, .. }| Mounted { fs, source, point });
         DeviceEntry { knob: knob.to_owned(), original_kib, written_kib: vec![kib], sequence, mount }
     }
 
     /// Why the device that has the knob now is not the one of the entry; None where it is, as far as the entry says.
-    pub(crate) fn gone(&self, host: &Host) -> Option<String> {
+    /// `mounted` is what is mounted now.
+    pub(crate) fn gone(&self, host: &Host, mounted: &[Mount]) -> Option<String> {
         if self.sequence.is_some_and(|known| sequence(host, &self.knob) != Some(known)) {
             return Some(
                 "the disk whose value was changed is gone; another one has its number and keeps its value".into(),
             );
         }
         let Mounted { fs, source, point } = self.mount.as_ref()?;
-        let is_there = mounts_of(host, &self.knob).iter().any(|now| (&now.fs, &now.source) == (fs, source));
+        let dev = dev_of(&self.knob)?;
+        let is_there = mounted.iter().any(|now| now.dev == dev && (&now.fs, &now.source) == (fs, source));
         // Any user may choose these for a mount of FUSE, and they go to a terminal.
         let [fs, source, point] = [fs, source, point].map(|text| text.escape_debug());
         (!is_there).then(|| {
@@ -66,7 +68,7 @@ impl DeviceEntry {
 }
 
 /// The kernel's number of the disk that a knob belongs to.
-fn sequence(host: &Host, knob: &str) -> Option<u64> {
+pub(crate) fn sequence(host: &Host, knob: &str) -> Option<u64> {
     let mut parts = knob.strip_suffix("/read_ahead_kb")?.rsplit('/');
     let of = match (parts.next()?, parts.next()?) {
         ("queue", disk) => format!("/sys/block/{disk}/diskseq"),
@@ -76,15 +78,12 @@ fn sequence(host: &Host, knob: &str) -> Option<u64> {
     host.number(of).ok()
 }
 
-/// The mounts of the file system that a knob is named after: NFS and FUSE have a number that no device has, which is free
-/// again after they are unmounted, and FUSE on a block device has that one's.
-fn mounts_of(host: &Host, knob: &str) -> Vec<Mount> {
-    let Some(name) = name_of(knob) else { return Vec::new() };
+/// The number of the file system that a knob is named after: NFS and FUSE have one that no device has, which is free again
+/// after they are unmounted, and FUSE on a block device has that one's.
+fn dev_of(knob: &str) -> Option<Dev> {
+    let name = name_of(knob)?;
     let of_fuse = name.strip_suffix("-fuseblk");
-    match Dev::parse(of_fuse.unwrap_or(name)).filter(|dev| dev.major == 0 || of_fuse.is_some()) {
-        Some(dev) => mounts(host, "self").into_iter().filter(|mount| mount.dev == dev).collect(),
-        None => Vec::new(),
-    }
+    Dev::parse(of_fuse.unwrap_or(name)).filter(|dev| dev.major == 0 || of_fuse.is_some())
 }
 
 #[cfg(test)]
@@ -100,6 +99,7 @@ mod tests {
             host.replace("/proc/self/mountinfo", &lines.join("\n")).expect("written");
         };
         let of = |name: &str| DeviceEntry::new(&host, &format!("/sys/class/bdi/{name}/read_ahead_kb"), 15_360, 128);
+        let gone = |entry: &DeviceEntry| entry.gone(&host, &mounts(&host, "self"));
         let nfs = r"0:45 / /srv/a\040b rw - nfs4 nas:/data rw";
         mounted(&[nfs, "8:1 / /win rw - fuseblk /dev/\u{1b}sda1 rw", "8:0 / /mnt rw - ext4 /dev/sda rw"]);
         let (share, fuse) = (of("0:45"), of("8:1-fuseblk"));
@@ -109,10 +109,10 @@ mod tests {
         for other in ["8:0", "btrfs-1", "0:46"] {
             assert_eq!(of(other).mount, None, "{other}");
         }
-        assert_eq!((share.gone(&host), fuse.gone(&host)), (None, None));
+        assert_eq!((gone(&share), gone(&fuse)), (None, None));
         mounted(&["0:45 / /elsewhere rw - nfs4 nas:/data rw"]);
-        assert_eq!(share.gone(&host), None, "the same one in another place");
-        let why = fuse.gone(&host).expect("another one");
+        assert_eq!(gone(&share), None, "the same one in another place");
+        let why = gone(&fuse).expect("another one");
         assert!(why.starts_with(r"/dev/\u{1b}sda1 (fuseblk), which "), "{why}");
         for now in [
             &["0:45 / /home/u/far rw - fuse.sshfs u@h:/ rw"][..],
@@ -121,9 +121,9 @@ mod tests {
             &[],
         ] {
             mounted(now);
-            let why = share.gone(&host).expect("another one");
+            let why = gone(&share).expect("another one");
             assert!(why.starts_with("nas:/data (nfs4), which was mounted at /srv/a b "), "{why}");
         }
-        assert_eq!(DeviceEntry { mount: None, ..share }.gone(&host), None, "of an earlier version");
+        assert_eq!(gone(&DeviceEntry { mount: None, ..share }), None, "of an earlier version");
     }
 }
