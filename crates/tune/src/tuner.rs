@@ -150,7 +150,7 @@ pub fn only_dev(host: &Host, options: &Options) -> Result<Option<Dev>> {
 
 impl<'a> Tuner<'a> {
     /// Takes the lock and puts back what an earlier run left. A dry run does neither. A group that is absent is waited
-    /// for, and is an error where `once` is asked for.
+    /// for, and is an error where `once` is asked for. An error also where the observer sees no files, but in a dry run.
     pub fn start(
         host: &Host,
         options: Options,
@@ -194,6 +194,10 @@ impl<'a> Tuner<'a> {
             for refused in back.refused {
                 tell(&Event::note("note", "", format!("what an earlier run left cannot be put back: {refused}")));
             }
+        }
+        // With nothing to be seen nothing would ever be changed, and nobody would look why.
+        if !observer.sight().files && !options.dry_run {
+            return Err(Error::Observer { what: observer.sight().limits.join("; ") });
         }
         for limit in &observer.sight().limits {
             tell(&Event::note("note", "", limit.clone()));

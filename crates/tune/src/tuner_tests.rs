@@ -4,7 +4,7 @@
 use super::*;
 use crate::advised::MapAdvice;
 use crate::journal::FileEntry;
-use crate::observe::{Reader, Sight};
+use crate::observe::{Coarse, Reader, Sight};
 use crate::openfile::{Descriptor, FileId};
 use crate::putback::tests::opened;
 use crate::rule::Rule;
@@ -249,7 +249,7 @@ fn files_stay_at_the_end_where_nobody_sees_what_their_owners_have_advised_since(
     for (descriptors, kind, left) in [(false, "note", 1), (true, "restore", 0)] {
         let FileEntry { process, fd, file, written_kib: value_kib, .. } = entry;
         let open = Descriptor { file, cgroup: 1, process, fd, mode: 0, flags: 0, size_bytes: 0, value_kib };
-        let mut observer = Listing(Sight { descriptors, ..Sight::default() }, vec![open]);
+        let mut observer = Listing(Sight { files: true, descriptors, ..Sight::default() }, vec![open]);
         let mut tuner = Tuner::start(&host, Options::default(), &rule, &mut observer, &mut |_| true).expect("started");
         tuner.journal = Journal::open(&host).expect("empty");
         tuner.journal.note_file(entry.clone());
@@ -263,6 +263,32 @@ fn files_stay_at_the_end_where_nobody_sees_what_their_owners_have_advised_since(
         tuner.journal.files.remove(entry.at());
         tuner.journal.save().expect("saved");
     }
+}
+
+#[test]
+fn a_tuner_that_sees_no_files_ends_when_it_has_put_back_what_an_earlier_one_left() {
+    let (_root, host) = host();
+    let (knob, rule) = ("/sys/class/bdi/8:0/read_ahead_kb", Rule::default());
+    let mut journal = Journal::open(&host).expect("empty");
+    journal.note_device(knob, 512, 128);
+    journal.save().expect("saved");
+    let mut observer = Coarse::new(&host, "no BPF here".into());
+    for once in [false, true] {
+        let options = Options { once, ..Options::default() };
+        let error = Tuner::start(&host, options, &rule, &mut observer, &mut |_| true).err().expect("it sees nothing");
+        assert!(
+            error.to_string().starts_with("the observer cannot run: no BPF here; without it nobody sees"),
+            "{error}"
+        );
+    }
+    assert_eq!(host.number::<u32>(knob).expect("a number"), 512);
+    let (mut said, options) = (Vec::new(), Options { dry_run: true, ..Options::default() });
+    let mut tell = |event: &Event| {
+        said.push(event.why.clone());
+        true
+    };
+    Tuner::start(&host, options, &rule, &mut observer, &mut tell).expect("a dry run says it");
+    assert_eq!((said.len(), &said[0][..]), (3, "no BPF here"));
 }
 
 #[test]
