@@ -89,7 +89,8 @@ impl Journal {
         Journal { host: host.clone(), is_kept: false, pruned: 0, lent, devices, files, mounts }
     }
 
-    /// The journal of an earlier run, or an empty one. A journal from before the machine started says nothing any more.
+    /// The journal of an earlier run, or an empty one. A journal from before the machine started says nothing any more. An
+    /// error where it cannot be told whether it is one: what it notes may still stand.
     pub fn open(host: &Host) -> Result<Journal> {
         let mut journal = Journal { is_kept: true, ..Journal::unsaved(host) };
         if !host.has(JOURNAL) {
@@ -99,7 +100,14 @@ impl Journal {
             path: host.path(JOURNAL),
             what: format!("{error}; compare the values with `linnet tune doctor`, then delete the file"),
         })?;
-        if whole.boot == host.text(BOOT) {
+        let boot = match host.read(BOOT) {
+            Err(error) if whole.boot.is_some() => {
+                let what = format!("it is not known whether the machine has started again since: {error}");
+                return Err(Error::Format { path: host.path(JOURNAL), what });
+            }
+            boot => boot.ok(),
+        };
+        if whole.boot == boot {
             (journal.devices, journal.files, journal.mounts) = (whole.devices, whole.files, whole.mounts);
         }
         Ok(journal)
@@ -265,6 +273,25 @@ mod tests {
         assert_eq!((file.original_kib, file.written_kib, file.stands_kib), (128, 64, Some(16)));
         host.replace(BOOT, "two").expect("written");
         assert!(Journal::open(&host).expect("read").is_empty(), "the machine started again: nothing is ours");
+    }
+
+    #[test]
+    fn a_journal_is_kept_where_nobody_knows_whether_the_machine_has_started_again() {
+        let (_root, host) = machine();
+        let mut journal = Journal::open(&host).expect("empty");
+        journal.note_device("k", 128, 8);
+        journal.save().expect("saved");
+        let text = host.read(JOURNAL).expect("there");
+        std::fs::remove_file(host.path(BOOT)).expect("there");
+        let error = Journal::open(&host).expect_err("unknown").to_string();
+        assert!(
+            error.contains("journal.json: it is not known whether the machine has started again since: "),
+            "{error}"
+        );
+        assert!(error.contains("boot_id: cannot read"), "{error}");
+        assert_eq!(host.read(JOURNAL).expect("there"), text);
+        host.replace(BOOT, "one").expect("written");
+        assert_eq!(Journal::open(&host).expect("known").devices, journal.devices);
     }
 
     #[test]
