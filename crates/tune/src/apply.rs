@@ -29,6 +29,10 @@ const REFRESH: Duration = Duration::from_secs(2);
 const REFRESH_SHARE: u32 = 1000;
 /// And one part of so many where a file is read again after a pause, which most often means that it was opened again.
 const REFRESH_SHARE_RESUMED: u32 = 20;
+/// Setting files that takes longer than this may take one part of so many: the journal, which is written before and after,
+/// has an entry for each open file that was set.
+const LONG: Duration = Duration::from_millis(100);
+const SHARE_LONG: u32 = 5;
 
 /// What applying needs of the tuner.
 pub(crate) struct Context<'a> {
@@ -51,6 +55,8 @@ pub(crate) struct Files {
     /// Processor time of the last look.
     took: Duration,
     resumed: bool,
+    /// No proposal is carried out before.
+    set_from: Duration,
     /// What a device's knob makes of values that it does not take.
     bounds: Bounds,
 }
@@ -134,6 +140,18 @@ impl Files {
         let Reader::Above(kib) = reader else { return reader == Reader::Advised };
         (is_sequential(kib, device_kib) || is_sequential(kib, original_kib))
             && !journal.files.of(file).any(|entry| entry.is_value(kib))
+    }
+
+    /// False while setting would take too much of the time: proposals are refused then.
+    pub(crate) fn may_set(&self, now: Duration) -> bool {
+        now >= self.set_from
+    }
+
+    /// Setting files took so much processor time.
+    pub(crate) fn note_set(&mut self, now: Duration, took: Duration) {
+        if took > LONG {
+            self.set_from = now + took * SHARE_LONG;
+        }
     }
 
     /// Carries proposals out, device by device.

@@ -442,10 +442,12 @@ impl<'a> Tuner<'a> {
 
     /// Sets open files of every device for which there are proposals, and files that were opened since.
     fn set_files(&mut self, now: Duration, proposals: Vec<Proposed>, advised: Rc<Advised>) -> Result<Vec<Event>> {
-        let advised = if proposals.is_empty() { advised } else { self.observer.advised(true)? };
+        let begun = processor_time();
+        let may_set = self.files.may_set(now);
+        let advised = if proposals.is_empty() || !may_set { advised } else { self.observer.advised(true)? };
         let is_decided = |name: &str| self.devices.is_decided(name, now);
         let may_not = |(bdi, key, proposal): &Proposed| {
-            is_decided(&bdi.name) || forbids(&advised, *key, proposal, &self.tracks[key])
+            !may_set || is_decided(&bdi.name) || forbids(&advised, *key, proposal, &self.tracks[key])
         };
         let (held, free): (Vec<_>, Vec<_>) = proposals.into_iter().partition(may_not);
         for (_, key, _) in held {
@@ -463,6 +465,7 @@ impl<'a> Tuner<'a> {
         };
         let originals = |name: &str| self.devices.original_kib(name);
         let mut events = self.files.apply(&mut context, now, free, &originals)?;
+        self.files.note_set(now, processor_time() - begun);
         events.extend(self.files.refresh(&mut context, now, &is_decided, &originals)?);
         Ok(events)
     }

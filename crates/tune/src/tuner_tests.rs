@@ -266,6 +266,24 @@ fn files_stay_at_the_end_where_nobody_sees_what_their_owners_have_advised_since(
 }
 
 #[test]
+fn files_are_set_less_often_where_that_takes_long() {
+    let (_root, host) = host();
+    let rule = Rule::default();
+    for (took, from) in [(99, 1000), (2000, 11_000)] {
+        let mut observer = Readers { sight: all_seen(), plain_kib: 128 };
+        let mut tuner = dry_run(&host, &rule, &mut observer);
+        tuner.files.note_set(Duration::from_secs(1), Duration::from_millis(took));
+        let decided = (4..80).find(|look| {
+            let samples = [random(Reader::Own, 200, 32)];
+            let events = tuner.tick(Duration::from_millis(250 * look), &samples).expect("a look");
+            kinds(&events).contains(&"decision")
+        });
+        let decided = 250 * decided.expect("in the end");
+        assert!((from..from + 2000).contains(&decided), "{took} ms: at {decided} ms");
+    }
+}
+
+#[test]
 fn a_tuner_that_sees_no_files_ends_when_it_has_put_back_what_an_earlier_one_left() {
     let (_root, host) = host();
     let (knob, rule) = ("/sys/class/bdi/8:0/read_ahead_kb", Rule::default());
