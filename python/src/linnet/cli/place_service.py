@@ -314,11 +314,12 @@ def rebalance_command(
     if json:
         print_json(found)
         return
-    columns = ["tenant", "from", "to", "capacity_bytes", "reason"]
+    columns, observed = ["tenant", "from", "to", "capacity_bytes", "reason"], found["drives_observed_broken"]
     table(None, columns, [[move[name] for name in columns] for move in found["moves"]], left=3)
     console.print(
         f"{len(found['moves'])} moves, {found['bytes_moved']:,} bytes: broken promises {found['broken_before']} -> "
         f"{found['broken_after']}, drives in use {found['drives_before']} -> {found['drives_after']}"
+        f"{f'; promises observed to be broken on {observed} drives' if observed else ''}"
     )
 
 

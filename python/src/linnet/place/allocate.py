@@ -16,16 +16,18 @@ The model is the costly part, so columns of the cluster decide whom it is asked 
 3. A drive whose own tenants refused a load keeps it as its *room*. Until its tenants change, it is asked about that
    load or a larger one after the drives with more room.
 4. At most ``asked_max`` groups are asked in the order of the policy. Empty drives are asked in any case.
+5. A drive on which promises were observed to be broken is asked about when all others, empty ones too, have refused,
+   and at most ``asked_max`` groups of them: the model does not see what is wrong there.
 
-Rules 1 and 2 do not change the answer. Rule 3 may take a later drive than the first that fits, and rule 4 may miss room
-in a large cluster that is nearly full. Neither breaks an SLO, because a tenant is placed only where the model has
-accepted it. ``exact`` switches both off.
+Rules 1 and 2 do not change the answer. Rules 3 and 5 may take a later drive than the first that fits, and rule 4 may
+miss room in a large cluster that is nearly full. None of them breaks an SLO, because a tenant is placed only where the
+model has accepted it. ``exact`` switches rules 3 and 4 off.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -156,11 +158,11 @@ class Allocator:
         self,
         row: int,
         only: int | None = None,
-        but: int = NONE,
+        but: Sequence[int] = (),
         explained: bool = True,
         policy: Policy | None = None,
     ) -> Decision:
-        """Find a drive for a tenant that has a row: on ``only`` if given, anywhere else than ``but``.
+        """Find a drive for a tenant that has a row: on ``only`` if given, and on none of ``but``.
 
         A refusal has reasons if it is to be ``explained``, which asks the model again. ``policy`` may be another than
         that of the settings.
@@ -170,8 +172,7 @@ class Allocator:
         may = self._may(tenant, loads)
         if only is not None:
             may = may & (np.arange(len(may)) == only)
-        if but != NONE:
-            may[but] = False
+        may[list(but)] = False
         if tenant.profile is None:
             return self._stage(row, may, only)
         asked = 0
@@ -235,6 +236,12 @@ class Allocator:
         """Share of a drive's time that its tenants ask for, by the data sheet."""
         return float(self._load[drive])
 
+    def fullness(self, drive: int) -> float:
+        """By which the fullest of drives that may take a tenant is chosen: the load, or -1 where promises were observed
+        to be broken."""
+        suffers = self.cluster.suffers[self.cluster.tenants_on(drive)].any()
+        return -1.0 if suffers else self.load(drive)
+
     def load_with(self, profile: Profile, drive: int) -> float:
         """The same with one tenant more."""
         kind = self.cluster.kinds[self.cluster.kind[drive]]
@@ -275,10 +282,20 @@ class Allocator:
         return np.asarray(may)
 
     def _candidates(self, loads: Floats, may: NDArray[np.bool_], policy: Policy) -> Iterator[NDArray[np.intp]]:
-        """Drives to ask about, one of each group, in batches in the order of a policy; empty ones last."""
+        """Drives to ask about, one of each group, in batches: those with tenants in the order of a policy, then empty
+        ones, then those on which promises were observed to be broken."""
+        cluster = self.cluster
+        empty, last = cluster.count == 0, cluster.homes_of(cluster.suffers)
+        yield from self._groups(np.flatnonzero(may & ~empty & ~last), loads, policy)
+        spare = np.flatnonzero(may & empty)
+        _, first = np.unique(cluster.kind[spare], return_index=True)
+        if len(first):
+            yield spare[np.sort(first)]
+        yield from self._groups(np.flatnonzero(may & last), loads, policy)
+
+    def _groups(self, drives: NDArray[np.intp], loads: Floats, policy: Policy) -> Iterator[NDArray[np.intp]]:
+        """One drive of each group of these, in batches in the order of a policy."""
         cluster, settings = self.cluster, self.settings
-        empty = cluster.count == 0
-        drives = np.flatnonzero(may & ~empty)
         if policy == "best-fit":
             after = self._load[drives] + loads[cluster.kind[drives]]
             drives = drives[np.argsort(-after, kind="stable")]
@@ -298,10 +315,6 @@ class Allocator:
             size *= 4
             if len(chunk):
                 yield chunk
-        spare = np.flatnonzero(may & empty)
-        _, first = np.unique(cluster.kind[spare], return_index=True)
-        if len(first):
-            yield spare[np.sort(first)]
 
     def _stage(self, row: int, may: NDArray[np.bool_], only: int | None) -> Decision:
         """Put a tenant of unknown workload on the staging drive with the fewest tenants."""

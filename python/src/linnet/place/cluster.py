@@ -82,6 +82,9 @@ class Cluster:
         self.own: Floats = np.zeros((0, moments.WIDTH))
         self.drive_of: NDArray[np.intp] = np.zeros(0, np.intp)
         self.signature: NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self.suffers: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """Tenants to which promises were observed to be broken where they are, as :func:`linnet.place.drift.suffers`
+        says. The model does not see it."""
         self._rows: dict[str, int] = {}
         self._ids: list[str] | None = None
         self._drives: dict[str, int] = {}
@@ -182,6 +185,12 @@ class Cluster:
         """Rows of a drive's tenants."""
         return self.slots[drive, : self.count[drive]]
 
+    def homes_of(self, some: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Drives that have one of these tenants, as an array over all drives; ``some`` is one over rows."""
+        homes, found = self.drive_of[np.flatnonzero(some)], np.zeros(len(self.specs), np.bool_)
+        found[homes[homes != NONE]] = True
+        return found
+
     def add_tenant(self, tenant: Tenant) -> int:
         """Give a tenant a row. It has no drive yet."""
         if tenant.id in self._rows:
@@ -197,6 +206,7 @@ class Cluster:
         self.features[row] = 0.0 if tenant.profile is None else moments.row(tenant.profile)
         self.own[row] = moments.to_moments(self.features[row])
         self.signature[row] = signature(tenant, self.features[row])
+        self.suffers[row] = False
         return row
 
     def drop_tenant(self, row: int) -> None:
@@ -309,6 +319,7 @@ class Cluster:
         self.own = np.vstack([self.own, np.zeros((new - old, moments.WIDTH))])
         self.drive_of = np.append(self.drive_of, np.full(new - old, NONE, np.intp))
         self.signature = np.append(self.signature, np.zeros(new - old, np.uint64))
+        self.suffers = np.append(self.suffers, np.zeros(new - old, np.bool_))
         self._free = list(range(new - 1, old - 1, -1))
 
 

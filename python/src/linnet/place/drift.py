@@ -81,6 +81,11 @@ def broken(tenant: Tenant, measured: Mapping[str, float], alone: Mapping[str, fl
     return found
 
 
+def suffers(windows: list[bool]) -> bool:
+    """Whether a tenant's promises were broken so often in its last observations that something is done."""
+    return sum(windows[-WINDOWS:]) >= VIOLATIONS
+
+
 def advise(windows: list[bool], change: Drift | None) -> Advice:
     """What to do, from the last observations (True where a promise was broken) and the drift of the profile.
 
@@ -89,6 +94,6 @@ def advise(windows: list[bool], change: Drift | None) -> Advice:
     """
     if change is not None and change.left:
         return "reprofile"
-    if sum(windows[-WINDOWS:]) >= VIOLATIONS:
+    if suffers(windows):
         return "rebalance" if change is not None else "reprofile"
     return "none"

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Advice on moves: those that mend broken promises, then those off staging drives, then those that empty a drive.
 
+Promises that were observed to be broken come first, since the model does not see what is wrong on these drives: the
+tenant moves or, where no drive takes it, the heaviest of its neighbours that one takes. No move leads to such a drive.
+
 Nothing is changed. If the moves are made in their order, the model allows each of them at its turn.
 
 No tenant moves twice, as each move copies what it stores: a drive that got a tenant is not emptied. Drives are emptied
@@ -45,6 +48,8 @@ class Advice:
     broken_before: int
     """Promises that are broken now, by the model."""
     broken_after: int
+    drives_observed_broken: int
+    """Drives on which promises were observed to be broken: a tenant there suffers, as the cluster has it."""
     drives_before: int
     """Drives that have tenants."""
     drives_after: int
@@ -70,11 +75,19 @@ def rebalance(
     """
     cluster = allocator.cluster
     used = np.flatnonzero((cluster.count > 0) & ~cluster.staging)
+    observed = np.flatnonzero(cluster.homes_of(cluster.suffers) & ~cluster.staging).tolist()
     broken = dict(zip(used.tolist(), allocator.checker.count_broken(used).tolist(), strict=True))
     before = cluster.drives_used
     total = after = sum(broken.values())
-    search = _Search(allocator, moves_max, late)
+    search = _Search(allocator, moves_max, late, observed)
     with allocator.trial():
+        for drive in observed:
+            if not search.goes_on():
+                break
+            search.relieve(drive)
+            left = search.count(drive)
+            after += left - broken[drive]
+            broken[drive] = left
         for drive in (d for d, count in broken.items() if count):
             if not search.goes_on():
                 break
@@ -89,14 +102,15 @@ def rebalance(
                 break
             search.empty(int(drive))
         left = cluster.drives_used
-    return Advice(search.moves, total, after, before, left, not search.was_late)
+    return Advice(search.moves, total, after, len(observed), before, left, not search.was_late)
 
 
 class _Search:
     """Makes moves inside a trial."""
 
-    def __init__(self, allocator: Allocator, moves_max: int, late: Callable[[], bool]) -> None:
-        self._allocator, self._moves_max, self._late = allocator, moves_max, late
+    def __init__(self, allocator: Allocator, moves_max: int, late: Callable[[], bool], shunned: Sequence[int]) -> None:
+        """No move leads to a drive that is ``shunned``."""
+        self._allocator, self._moves_max, self._late, self._shunned = allocator, moves_max, late, shunned
         self.moves: list[Move] = []
         self.was_late = False
         self._got: set[int] = set()
@@ -114,6 +128,27 @@ class _Search:
     def count(self, drive: int) -> int:
         """Broken promises to the tenants of a drive."""
         return int(self._allocator.checker.count_broken(np.array([drive], np.intp))[0])
+
+    def relieve(self, drive: int) -> None:
+        """Move the tenants off a drive to which promises were observed to be broken there.
+
+        If one of them has nowhere to go, the heaviest other tenant that has moves, once for all of them.
+        """
+        allocator, cluster = self._allocator, self._allocator.cluster
+        rows = [int(row) for row in cluster.tenants_on(drive)]
+        stay = []
+        for row in sorted(row for row in rows if cluster.suffers[row]):
+            if not self.goes_on():
+                return
+            if not self._move(row, drive, "promises to it were observed to be broken"):
+                stay.append(cluster.tenant(row).id)
+        if not stay:
+            return
+        loads = {row: allocator.loads_of(row)[cluster.kind[drive]] for row in rows if not cluster.suffers[row]}
+        reason = f"promises to {stay[0]} were observed to be broken beside it"
+        for row in sorted(loads, key=lambda one: (-loads[one], one)):
+            if not self.goes_on() or self._move(row, drive, reason):
+                return
 
     def mend(self, drive: int) -> None:
         """Move tenants off a drive until it has no broken promise.
@@ -171,9 +206,10 @@ class _Search:
         tenant = cluster.tenant(row)
         key = (int(cluster.signature[row]), tenant.capacity_bytes, opened)
         allocator.take(row)
+        but = [drive, *self._shunned]
         for only in self._worth_asking(key, drive):
             policy: Policy | None = None if opened else "best-fit"
-            name = allocator.place_row(row, only, drive, explained=False, policy=policy).drive
+            name = allocator.place_row(row, only, but, explained=False, policy=policy).drive
             if name is not None and (opened or cluster.count[cluster.drive_of[row]] > 1):
                 self._left.append(drive)
                 self._got.add(int(cluster.drive_of[row]))

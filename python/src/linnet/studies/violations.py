@@ -126,7 +126,7 @@ def move(mixes: Mixes, allocator: Allocator, slo: float) -> int:
             loads = {i: allocator.load_with(mixes.profiles[i], drive) for i in sets[drive]}
             row = allocator.cluster.row_of(str(max(loads, key=lambda i: loads[i])))
             allocator.take(row)
-            allocator.place_row(row, but=drive)
+            allocator.place_row(row, but=[drive])
             moves += 1
     return moves
 

@@ -204,14 +204,14 @@ def drives_of(operations: Operations) -> Mapping[str, list[int]]:
 
 
 def judge(operations: Operations, tenant: Tenant, nodes: list[str]) -> dict[str, tuple[float | None, str]]:
-    """For each node the load of its fullest drive that may take the tenant, or nothing and the reason."""
+    """For each node how full its fullest drive is that may take the tenant, or nothing and the reason."""
     homes = drives_of(operations)
     chosen = {node: homes.get(node, []) for node in nodes}
     drives = np.array(sorted({drive for found in chosen.values() for drive in found}), np.intp)
     may = operations.allocator.may_take(tenant, drives)
     answer: dict[str, tuple[float | None, str]] = {}
     for node, found in chosen.items():
-        loads = [operations.allocator.load(drive) for drive in found if may[drive]]
+        loads = [operations.allocator.fullness(drive) for drive in found if may[drive]]
         if loads:
             answer[node] = (max(loads), "")
         elif found:

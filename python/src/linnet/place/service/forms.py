@@ -50,5 +50,6 @@ def advised(found: Advice) -> dict[str, Any]:
         }
         for move in found.moves
     ]
-    names = ("bytes_moved", "broken_before", "broken_after", "drives_before", "drives_after", "complete")
+    broken = ("broken_before", "broken_after", "drives_observed_broken")
+    names = ("bytes_moved", *broken, "drives_before", "drives_after", "complete")
     return {"moves": moves, **{name: getattr(found, name) for name in names}}

@@ -17,7 +17,7 @@ import numpy as np
 from linnet.place.allocate import Allocator, Settings
 from linnet.place.batch import HIGH, LOW, VALUE
 from linnet.place.cluster import NONE, Cluster, DriveSpec
-from linnet.place.drift import WINDOWS, Advice, advise, broken, drift
+from linnet.place.drift import WINDOWS, Advice, advise, broken, drift, suffers
 from linnet.place.rebalance import rebalance
 from linnet.place.service.forms import advised, asked
 from linnet.place.service.named import Named, asked_so, check_measured
@@ -49,7 +49,10 @@ class Operations:
         allocator.add_drives(drives)
         allocator.restore(placed)
         self.allocator = allocator
-        self.windows: dict[str, list[bool]] = {tenant.id: windows for tenant, _, windows in stored if windows}
+        self.windows: dict[str, list[bool]] = {}
+        for tenant, _, windows in stored:
+            if windows:
+                self._observed(tenant.id, windows)
 
     @property
     def cluster(self) -> Cluster:
@@ -188,7 +191,8 @@ class Operations:
         row, target = self._tenant(tenant_id), self._drive(drive)
         source = int(self.cluster.drive_of[row])
         if source != target:
-            windows = self.windows.get(tenant_id, [])
+            there = [self.cluster.tenant(int(one)).id for one in self.cluster.tenants_on(source)]
+            windows = {one: self.windows[one] for one in there if one in self.windows}
             undo.append(lambda: self._back_to(tenant_id, source, windows))
             self.allocator.take(row)
             decision = self.allocator.place_row(row, only=target)
@@ -196,10 +200,11 @@ class Operations:
                 self.allocator.put(row, source)
                 said = f"drive {drive} cannot take the tenant"
                 raise Refused(409, "no_room", said, reasons=decision.reasons)
-            self.windows.pop(tenant_id, None)
             self.state.change_tenant(self.cluster.tenant(row), drive)
-            # What was seen on the drive that it left says nothing of this one.
-            self.state.observe(tenant_id, [])
+            # What was seen on the drive that it left says nothing of this one, nor of those that it left there.
+            for one in windows:
+                self._observed(one, [])
+                self.state.observe(one, [])
         return Answer(200, {**self._where(row), "from": self.cluster.specs[source].drive.name})
 
     def reprofile(self, undo: list[Undo], tenant_id: str, profile: Profile) -> Answer:
@@ -302,8 +307,10 @@ class Operations:
             if not np.isnan(one[i, VALUE]) and self.cluster.tenant(row).profile is not None
         }
         tenant = self.cluster.tenant(row)
-        slos = [slo.text() for slo in tenant.slos]
-        return {**self._where(row), "capacity_bytes": tenant.capacity_bytes, "slos": slos, "predictions": predictions}
+        slos, windows = [slo.text() for slo in tenant.slos], self.windows.get(tenant_id, [])
+        promised = {"capacity_bytes": tenant.capacity_bytes, "slos": slos}
+        seen = {"windows": len(windows), "broken_windows": sum(windows)}
+        return {**self._where(row), **promised, **seen, "predictions": predictions}
 
     def list_tenants(self, offset: int, limit: int) -> dict[str, Any]:
         """Tenants, by id."""
@@ -367,12 +374,13 @@ class Operations:
         self.allocator.put(self.allocator.add(tenant), drive)
         self._observed(tenant.id, windows or [])
 
-    def _back_to(self, tenant_id: str, drive: int, windows: list[bool]) -> None:
+    def _back_to(self, tenant_id: str, drive: int, windows: Mapping[str, list[bool]]) -> None:
         row = self.cluster.row_of(tenant_id)
         if self.cluster.drive_of[row] != NONE:
             self.allocator.take(row)
         self.allocator.put(row, drive)
-        self._observed(tenant_id, windows)
+        for one, seen in windows.items():
+            self._observed(one, seen)
 
     def _swap_back(self, old: Tenant, drive: int, windows: list[bool] | None) -> None:
         if self.cluster.has_tenant(old.id):
@@ -387,3 +395,4 @@ class Operations:
             self.windows[tenant_id] = windows
         else:
             self.windows.pop(tenant_id, None)
+        self.cluster.suffers[self.cluster.row_of(tenant_id)] = suffers(windows)

@@ -180,7 +180,7 @@ def home_of(operations: Operations, tenant: Tenant, drives: list[int]) -> int:
     """The drive of a node that a pod is on: the fullest that may take it, as the scores say; else the emptiest."""
     may = operations.allocator.may_take(tenant, np.array(drives, np.intp))
     if good := [drive for drive in drives if may[drive]]:
-        return max(good, key=operations.allocator.load)
+        return max(good, key=operations.allocator.fullness)
     cluster = operations.cluster
     suited = [drive for drive in drives if cluster.staging[drive] == (tenant.profile is None)] or drives
     return max(suited, key=lambda drive: int(cluster.capacity[drive] - cluster.used[drive]))

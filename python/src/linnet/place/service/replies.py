@@ -99,6 +99,10 @@ class TenantOut(Where):
     """What it stores."""
     slos: list[str]
     """What it is promised, in words."""
+    windows: int
+    """Measurements of it on its drive that are kept, 12 at most."""
+    broken_windows: int
+    """How many of them broke a promise. From 3 on its move is due, if its profile still holds."""
     predictions: dict[str, Value]
     """What it sees on its drive, by metric; empty where its workload is unknown."""
 
@@ -285,6 +289,8 @@ class RebalanceOut(Reply):
     """Promises that the model sees broken now."""
     broken_after: int
     """Promises that it would see broken after the moves."""
+    drives_observed_broken: int
+    """Drives on which promises were observed to be broken; the moves that relieve them come first."""
     drives_before: int
     """Drives that have tenants."""
     drives_after: int
