@@ -16,7 +16,7 @@ from linnet.place.cluster import NONE, Cluster, copied
 from linnet.place.confidence import stated, towards, undisturbed, unknown_level
 from linnet.place.limits import Limits, Terms
 from linnet.place.moments import Floats
-from linnet.place.slo import Slo
+from linnet.place.slo import Slo, not_measured
 from linnet.place.words import Interference, Prediction, Profile, why_not
 
 RESIDUE = 1e-9
@@ -129,7 +129,7 @@ class Checker:
     def broken(self, rows: NDArray[np.intp], drives: NDArray[np.intp], predicted: Floats) -> NDArray[np.bool_]:
         """Which SLOs of these tenants the predictions break, [n, slots]."""
         terms = self._limits.terms(rows, drives)
-        return self._over(rows, terms, self._compared(rows, terms, predicted))
+        return self._over(rows, terms, self._compared(rows, drives, terms, predicted))
 
     def _over(self, rows: NDArray[np.intp], terms: Terms, value: Floats) -> NDArray[np.bool_]:
         limits, limit = self._limits, terms.limit
@@ -139,14 +139,18 @@ class Checker:
         over &= limits.metric[rows] != NONE
         return over
 
-    def _compared(self, rows: NDArray[np.intp], terms: Terms, predicted: Floats) -> Floats:
-        """What is predicted at the confidence of each SLO, which its limit is compared with, [n, slots]."""
+    def _compared(self, rows: NDArray[np.intp], drives: NDArray[np.intp], terms: Terms, predicted: Floats) -> Floats:
+        """What is predicted at the confidence of each SLO, which its limit is compared with, [n, slots].
+
+        NaN beside a tenant of unknown workload.
+        """
         metric, asked = self._limits.metric[rows], np.arange(len(rows))[:, None]
         end = predicted[asked, metric, np.where(self._limits.least[rows], LOW, HIGH)]
         found = towards(predicted[asked, metric, VALUE], end, terms.part)
         if np.isfinite(terms.alone).any():
             same = undisturbed(terms.alone, predicted[asked, metric])
             found = np.where(same, terms.alone[..., VALUE], found)
+        found[self.cluster.homes_of(self.cluster.unknown)[drives]] = np.nan
         return found
 
     def fits(self, newcomer: int, drives: NDArray[np.intp]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -190,10 +194,13 @@ class Checker:
         drives = np.full(len(rows), drive, np.intp)
         predicted = self.predict(rows, drives, newcomer)
         terms = self._limits.terms(rows, drives)
-        compared = self._compared(rows, terms, predicted)
+        compared = self._compared(rows, drives, terms, predicted)
         over = self._over(rows, terms, compared)
-        there = [self.cluster.profile(int(row)) for row in rows]
-        why = why_not(self.model, self.cluster.kinds[self.cluster.kind[drive]], there) if over.any() else ""
+        why = ""
+        if over.any():
+            there = [self.cluster.profile(int(row)) for row in rows]
+            unknown = not_measured(self.cluster.tenant(int(row)) for row in self.cluster.tenants_on(drive))
+            why = unknown or why_not(self.model, self.cluster.kinds[self.cluster.kind[drive]], there)
         found = []
         for index, slot in zip(*np.nonzero(over), strict=True):
             row, column = rows[index], self._limits.metric[rows[index], slot]

@@ -82,6 +82,8 @@ class Cluster:
         self.own: Floats = np.zeros((0, moments.WIDTH))
         self.drive_of: NDArray[np.intp] = np.zeros(0, np.intp)
         self.signature: NDArray[np.uint64] = np.zeros(0, np.uint64)
+        self.unknown: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """Tenants of unknown workload: beside one of these nothing can be predicted."""
         self.suffers: NDArray[np.bool_] = np.zeros(0, np.bool_)
         """Tenants to which promises were observed to be broken where they are, as :func:`linnet.place.drift.suffers`
         says. The model does not see it."""
@@ -206,6 +208,7 @@ class Cluster:
         self.features[row] = 0.0 if tenant.profile is None else moments.row(tenant.profile)
         self.own[row] = moments.to_moments(self.features[row])
         self.signature[row] = signature(tenant, self.features[row])
+        self.unknown[row] = tenant.profile is None
         self.suffers[row] = False
         return row
 
@@ -319,11 +322,16 @@ class Cluster:
         self.own = np.vstack([self.own, np.zeros((new - old, moments.WIDTH))])
         self.drive_of = np.append(self.drive_of, np.full(new - old, NONE, np.intp))
         self.signature = np.append(self.signature, np.zeros(new - old, np.uint64))
+        self.unknown = np.append(self.unknown, np.zeros(new - old, np.bool_))
         self.suffers = np.append(self.suffers, np.zeros(new - old, np.bool_))
         self._free = list(range(new - 1, old - 1, -1))
 
 
 def signature(tenant: Tenant, features: Floats) -> np.uint64:
-    """64 bits that are equal for tenants with the same features and SLOs, whatever their names."""
-    said = hashlib.blake2b(features.tobytes() + repr(tenant.slos).encode(), digest_size=8)
+    """64 bits that are equal for tenants with the same features and SLOs, whatever their names.
+
+    A tenant of unknown workload differs from one that is known to be idle.
+    """
+    known = b"" if tenant.profile is None else features.tobytes()
+    said = hashlib.blake2b(known + repr(tenant.slos).encode(), digest_size=8)
     return np.uint64(int.from_bytes(said.digest(), "little"))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from linnet.place.confidence import CONFIDENCES, VALUE_PERCENT, stated
@@ -130,6 +130,18 @@ class Tenant:
             for name, value in self.profile.features.items():
                 if not math.isfinite(value) or value < 0:
                     raise ValueError(f"tenant {self.id}: feature {name} is {value}; give a number from 0 up")
+
+
+def not_measured(tenants: Iterable[Tenant]) -> str:
+    """What follows "cannot be predicted" where these share a drive: a colon and whose workload is unknown.
+
+    Nothing where all are known.
+    """
+    unknown = sorted(one.id for one in tenants if one.profile is None)
+    if not unknown:
+        return ""
+    more = len(unknown) - 1
+    return f": {unknown[0]} {f'and {more} more are' if more else 'is'} not measured"
 
 
 def unusable(tenant: Tenant) -> str | None:

@@ -17,7 +17,7 @@ import numpy as np
 from linnet.place import moments
 from linnet.place.allocate import Allocator
 from linnet.place.confidence import VALUE_PERCENT, parts, stated, towards, undisturbed
-from linnet.place.slo import Slo, Tenant
+from linnet.place.slo import Slo, Tenant, not_measured
 from linnet.place.words import FEATURES, Drive, Interference, Prediction, Profile, why_not
 
 SHOWN = ("read_latency_p99_us", "read_bandwidth_mean", "write_latency_p99_us", "write_bandwidth_mean")
@@ -195,7 +195,8 @@ def effects_on(
 ) -> tuple[list[Effect], list[str]]:
     """What a newcomer does to the tenants of a drive, and they to it, the largest change first.
 
-    Also, in words, the promises of which the model cannot say whether they would hold.
+    Also, in words, the promises of which the model cannot say whether they would hold: beside a tenant of unknown
+    workload all of them, and no change is told.
     """
     assert newcomer.profile is not None
     everyone = [*there, newcomer]
@@ -206,6 +207,8 @@ def effects_on(
     residents = [beside[:-1] for beside in others[:-1]]
     before = _predict(model, [drive] * len(there), profiles[:-1], residents) if there else []
     after = _predict(model, [drive] * len(everyone), profiles, others)
+    if unknown := not_measured(there):
+        after = [{} for _ in everyone]
     before = [*before, alone[-1]]
     chosen = [_shown(one, predicted) for one, predicted in zip(everyone, after, strict=True)]
     causes = _causes(model, drive, profiles, others, [before, after])
@@ -222,7 +225,7 @@ def effects_on(
                 broken = compared < limit if slo.at_least else compared > limit
             judged = limit, sure, compared, broken
             found.append(Effect(tenant.id, tenant is newcomer, metric, then, now, *judged, cause, share))
-    why = why_not(model, drive, profiles)
+    why = unknown or why_not(model, drive, profiles)
     unpredicted = [
         f"{tenant.id}: {slo.metric} cannot be predicted on {drive.name}{why}"
         for tenant, profile, predicted in zip(everyone, profiles, after, strict=True)

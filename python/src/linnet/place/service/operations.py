@@ -300,11 +300,12 @@ class Operations:
         row = self._tenant(tenant_id)
         drive = int(self.cluster.drive_of[row])
         one = self.allocator.checker.predict(np.array([row], np.intp), np.array([drive], np.intp))[0]
+        unknown = self.cluster.unknown[self.cluster.tenants_on(drive)].any()
         metrics = self.allocator.checker.model.metrics
         predictions = {
             name: {"value": float(one[i, VALUE]), "low90": float(one[i, LOW]), "high90": float(one[i, HIGH])}
             for i, name in enumerate(metrics)
-            if not np.isnan(one[i, VALUE]) and self.cluster.tenant(row).profile is not None
+            if not np.isnan(one[i, VALUE]) and not unknown
         }
         tenant = self.cluster.tenant(row)
         slos, windows = [slo.text() for slo in tenant.slos], self.windows.get(tenant_id, [])

@@ -177,7 +177,10 @@ def leave(operations: Operations, undo: list[Undo], names: list[str]) -> Answer:
 
 
 def home_of(operations: Operations, tenant: Tenant, drives: list[int]) -> int:
-    """The drive of a node that a pod is on: the fullest that may take it, as the scores say; else the emptiest."""
+    """The drive of a node that a pod is on: the fullest that may take it, as the scores say; else the emptiest.
+
+    A pod of unknown workload on a node without a staging drive is on an ordinary one, where then nothing is promised.
+    """
     may = operations.allocator.may_take(tenant, np.array(drives, np.intp))
     if good := [drive for drive in drives if may[drive]]:
         return max(good, key=operations.allocator.fullness)

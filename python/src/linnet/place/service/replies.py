@@ -104,7 +104,7 @@ class TenantOut(Where):
     broken_windows: int
     """How many of them broke a promise. From 3 on its move is due, if its profile still holds."""
     predictions: dict[str, Value]
-    """What it sees on its drive, by metric; empty where its workload is unknown."""
+    """What it sees on its drive, by metric; empty where its workload is unknown, or that of another tenant there."""
 
 
 class Tenants(Reply):
