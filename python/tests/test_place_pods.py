@@ -172,6 +172,21 @@ def test_ids_of_pods_are_those_of_the_cluster(tmp_path: Path, cluster: Cluster) 
         assert service.client().ask("POST", "/v1/tenants", tenant("pod:mine"))[0] == 201
 
 
+def test_the_room_of_a_pod_that_runs_is_not_given_away(tmp_path: Path, cluster: Cluster) -> None:
+    cluster.bind("a", "node-1", **BIG)
+    with started(tmp_path / "state.db", cluster) as service:
+        # On a node whose drives were not known yet, a pod is not recorded.
+        cluster.tell(None)
+        wait(lambda: "pod:a" in books(service))
+        status, body = service.client().ask("DELETE", "/v1/tenants/pod:a")
+        assert (status, body["code"]) == (409, "reserved_id")
+        assert "its room is given back when the pod ends" in body["message"]
+        assert books(service) == {"pod:a": "node-1:nvme0n1"}
+        service.stop()
+    with Service(tmp_path / "state.db") as service:
+        assert service.client().ask("DELETE", "/v1/tenants/pod:a")[0] == 200, "no pods are followed"
+
+
 def test_a_restart_learns_what_it_missed(tmp_path: Path, cluster: Cluster) -> None:
     with started(tmp_path / "state.db", cluster) as service:
         assert service.client().ask("POST", "/v1/tenants", tenant("by-hand", drive="node-2:nvme0n1"))[0] == 201

@@ -217,9 +217,7 @@ def _tenants(app: FastAPI, service: Service) -> None:
         """Place a tenant: 201, or 200 where it was placed before by the same request."""
         if body.profile is not None and body.profile_name is not None:
             raise Refused(409, "two_profiles", "give profile or profile_name, not both")
-        if service.pods is not None and body.id.startswith(POD):
-            said = f"tenant {body.id}: ids that begin with {POD} are those of the cluster's pods; give another id"
-            raise Refused(409, "reserved_id", said)
+        _not_a_pod(service, body.id, "give another id")
 
         def work(undo: list[Undo]) -> Answer:
             named = None if body.profile_name is None else do.profile(body.profile_name)
@@ -239,7 +237,8 @@ def _tenants(app: FastAPI, service: Service) -> None:
 
     @app.delete("/v1/tenants/{id}", tags=tags, responses=problems(404, 409, 500, 503))
     async def remove(request: Request, tenant: Id, key: Key = None) -> replies.Removed:
-        """Take a tenant away."""
+        """Take a tenant away. A pod's room is given back when the pod ends, if the cluster's pods are followed."""
+        _not_a_pod(service, tenant, "its room is given back when the pod ends")
         return await service.change(request, key, lambda undo: do.remove(undo, tenant))  # type: ignore[return-value]
 
     @app.post("/v1/tenants/{id}/move", tags=tags, responses=problems(400, 404, 409, 413, 415, 500, 503))
@@ -269,6 +268,13 @@ def _tenants(app: FastAPI, service: Service) -> None:
         # Neither where the commit failed, nor where the answer is that of an earlier request.
         service.telemetry.violations.inc(sum(broken))
         return answer  # type: ignore[return-value]
+
+
+def _not_a_pod(service: Service, tenant_id: str, hint: str) -> None:
+    """Refuse an id of which the cluster decides whether it is there."""
+    if service.pods is not None and tenant_id.startswith(POD):
+        said = f"tenant {tenant_id}: ids that begin with {POD} are those of the cluster's pods; {hint}"
+        raise Refused(409, "reserved_id", said)
 
 
 def _drives(app: FastAPI, service: Service) -> None:
