@@ -2,6 +2,8 @@
 """What the service keeps beside drives and tenants: what was asked, and which drives were removed."""
 
 import contextlib
+import json
+import re
 import sqlite3
 import tomllib
 from pathlib import Path
@@ -63,3 +65,38 @@ def test_a_removed_drive_stays_removed_until_it_is_registered(linnet, tmp_path: 
         db.commit()
     with contextlib.closing(State(state)) as kept:
         assert kept.removed() == set()
+
+
+GUIDE = Path(__file__).parents[2] / "docs/guide/place-service.md"
+
+
+def test_the_correction_of_the_guide_drops_no_figure(tmp_path: Path) -> None:
+    text = GUIDE.read_text()
+    listed = re.search(r"```toml\n(.*?)```", text, re.DOTALL)
+    put = re.search(r"-X PUT http://127.0.0.1:8717(/v1/drives/\S+) .*? -d '(.*?)'\n", text, re.DOTALL)
+    assert listed and put
+    file, state = tmp_path / "drives.toml", tmp_path / "s.db"
+    file.write_text(listed[1])
+    figures = json.loads(put[2])
+    name = put[1].removeprefix("/v1/drives/")
+    with Service(state, "--drives", file) as running:
+        client = running.client()
+        status, said = client.ask("PUT", put[1], figures)
+        assert (status, said["warnings"], said["broken"]) == (200, [], [])
+        running.stop()
+    old = re.search(r"sheet = {.*}", listed[1])
+    assert old
+    sheet = ", ".join(f"{one} = {value}" for one, value in figures["sheet"].items())
+    file.write_text(listed[1].replace(old[0], f"sheet = {{ {sheet} }}"))
+    with Service(state, "--drives", file) as running:
+        client = running.client()
+        assert client.ask("GET", "/v1/drives")[1]["total"] == 2, "by the same figures the next start is not refused"
+        left = {one: figures["sheet"].pop(one) for one in ("seq_read_mbs", "read_latency_us")}
+        said = client.ask("PUT", put[1], figures)[1]["warnings"]
+        what = "not known any more: seq_read_mbs, read_latency_us; its load cannot be judged without"
+        assert said == [f"drive {name}: {what}, so it is told as 0 and keeps no tenant out"]
+        again = {"drives": [{"name": name, **figures, "sheet": figures["sheet"] | left}]}
+        assert client.ask("PUT", "/v1/drives", again)[1] == {"changed": 1, "broken": {}, "warnings": []}
+        del again["drives"][0]["sheet"]["read_latency_us"]
+        said = client.ask("PUT", "/v1/drives", again)[1]["warnings"]
+        assert said == [f"drive {name}: not known any more: read_latency_us"]

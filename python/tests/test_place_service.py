@@ -485,10 +485,11 @@ def test_a_drive_gets_other_figures(client: Client) -> None:
     assert client.ask("PUT", "/v1/drives/d5", body | {"name": "d6"})[0] == 422
     found = client.ask("PUT", "/v1/drives/d5", body | {"sheet": SHEET | {"read_latency_us": 9000.0}}, key="slower")
     assert found[0] == 200 and found[1]["tenant_ids"] == ["a"] and "read_latency_mean_us" in found[1]["broken"][0]
-    assert client.ask("GET", "/v1/drives/d5") == found
+    shown = client.ask("GET", "/v1/drives/d5")[1]
+    assert found[1] == {**shown, "warnings": []}
     same = drives(1, first=5)
-    assert client.ask("PUT", "/v1/drives", same) == (200, {"changed": 1, "broken": {}})
-    assert client.ask("PUT", "/v1/drives", same) == (200, {"changed": 0, "broken": {}})
+    assert client.ask("PUT", "/v1/drives", same) == (200, {"changed": 1, "broken": {}, "warnings": []})
+    assert client.ask("PUT", "/v1/drives", same) == (200, {"changed": 0, "broken": {}, "warnings": []})
     assert client.ask("PUT", "/v1/drives", {"drives": same["drives"] * 2})[1]["code"] == "drive_twice"
     client.ask("DELETE", "/v1/tenants/a")
     client.ask("DELETE", "/v1/drives/d5")

@@ -521,6 +521,7 @@ def test_a_corrected_figure_tells_which_promises_it_breaks(tmp_path: Path) -> No
         assert do.state.drives() == do.cluster.specs and do.cluster.specs[1].capacity_bytes == 100 * GB
         with state.transaction():
             found = do.correct_one([], slow).body
+        assert found.pop("warnings") == []
         assert len(found["broken"]) == 1 and found["broken"][0].startswith("a: read_latency_mean_us 80")
         with state.transaction(), pytest.raises(Refused, match="cannot take"):
             do.admit([], tenant("b", 100.0, 500.0), "d0")
@@ -529,4 +530,4 @@ def test_a_corrected_figure_tells_which_promises_it_breaks(tmp_path: Path) -> No
         assert do.show_drive("d0") == found
         with state.transaction():
             again = [DriveSpec(drive(name), 50 * GB) for name in ("d0", "d1")]
-            assert do.correct([], again).body == {"changed": 2, "broken": {}}
+            assert do.correct([], again).body == {"changed": 2, "broken": {}, "warnings": []}

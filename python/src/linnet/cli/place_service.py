@@ -177,7 +177,8 @@ def drives_command(
 ) -> None:
     """List the drives of a state file, register more, or correct figures of some.
 
-    A correction moves no tenant; promises that the model then sees broken are listed.
+    A correction moves no tenant; promises that the model then sees broken are listed, and figures that were known and
+    are left out.
 
     Example: [bold]linnet place drives --state cluster.db --add drives.toml[/]
     """
@@ -186,20 +187,23 @@ def drives_command(
 
     fresh, other = ([] if file is None else read_drives(file) for file in (add, update))
     with opened(state, model, books_alone=update is None, create=bool(fresh)) as do:
-        broken: dict[str, list[str]] = {}
+        corrected: dict[str, Any] = {"broken": {}, "warnings": []}
         with do.state.transaction():
             if fresh:
                 _refusal(lambda: do.register([], fresh))
             if other:
-                broken = _refusal(lambda: do.correct([], other)).body["broken"]
+                corrected |= _refusal(lambda: do.correct([], other)).body
         rows = do.list_drives(0, len(do.cluster))["drives"]
+    for said in corrected["warnings"]:
+        warn(said)
     if json:
-        print_json({"drives": rows} | ({"broken": broken} if update is not None else {}))
+        told = ("broken", "warnings") if update is not None else ()
+        print_json({"drives": rows} | {name: corrected[name] for name in told})
         return
     columns = ["name", "model", "tenants", "load", "used_bytes", "capacity_bytes", "staging"]
     table(None, columns, [[row[name] for name in columns] for row in rows], left=2)
-    for name, said in broken.items():
-        for one in said:
+    for name, breaches in corrected["broken"].items():
+        for one in breaches:
             console.print(f"{name}: {one}", markup=False)
 
 

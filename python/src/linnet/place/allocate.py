@@ -26,7 +26,6 @@ model has accepted it. ``exact`` switches rules 3 and 4 off.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -39,7 +38,7 @@ from linnet.place import moments
 from linnet.place.check import Breach, Checker
 from linnet.place.cluster import NONE, Cluster, DriveSpec, copied
 from linnet.place.moments import Floats
-from linnet.place.sheet import RATES, SheetModel, offered
+from linnet.place.sheet import SheetModel, lacks_rates, offered
 from linnet.place.slo import Tenant
 from linnet.place.words import Drive, Interference, Profile
 
@@ -263,8 +262,7 @@ class Allocator:
         """Loads by a data sheet: zero where it lacks the rates, and LOAD_TOP where no float holds them."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             loads = self._sheets.load(kind, features)
-        lacking = any(math.isnan(kind.sheet.get(name, math.nan)) for name in RATES)
-        return np.minimum(np.nan_to_num(loads, nan=0.0 if lacking else LOAD_TOP), LOAD_TOP)
+        return np.minimum(np.nan_to_num(loads, nan=0.0 if lacks_rates(kind) else LOAD_TOP), LOAD_TOP)
 
     def breaches(self, drive: int) -> list[Breach]:
         """Promises to a drive's tenants that the model sees broken."""

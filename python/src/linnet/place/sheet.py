@@ -48,6 +48,22 @@ FULL = 0.999
 """Load from which the wait is that of a full drive: the formula has no value at 1."""
 
 
+def lacks_rates(drive: Drive) -> bool:
+    """Whether the load of a drive cannot be judged: its sheet lacks a figure that it is counted from."""
+    return any(math.isnan(drive.sheet.get(name, math.nan)) for name in RATES)
+
+
+def dropped(old: Drive, new: Drive) -> str | None:
+    """What is said of figures of a drive that were known and are left out; nothing where there are none."""
+    names = [name for name in SHEET if name in old.sheet and name not in new.sheet]
+    if not names:
+        return None
+    said = f"drive {new.name}: not known any more: {', '.join(names)}"
+    if lacks_rates(new) and not lacks_rates(old):
+        said += "; its load cannot be judged without, so it is told as 0 and keeps no tenant out"
+    return said
+
+
 class SheetModel(ByAggregate):
     """Predicts METRICS from the drive's data sheet. NaN where a drive's tenants need a figure that its sheet lacks."""
 

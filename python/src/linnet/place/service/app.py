@@ -303,7 +303,9 @@ def _drives(app: FastAPI, service: Service) -> None:
         return await service.change(request, key, lambda undo: do.correct(undo, specs))  # type: ignore[return-value]
 
     @app.put("/v1/drives/{id}", tags=tags, responses=problems(400, 404, 409, 413, 415, 500, 503))
-    async def correct_one(request: Request, drive: Id, body: schema.FiguresIn, key: Key = None) -> replies.DriveDetail:
+    async def correct_one(
+        request: Request, drive: Id, body: schema.FiguresIn, key: Key = None
+    ) -> replies.DriveCorrected:
         """Give a drive other figures. Its tenants stay: the answer has the promises that the model then sees broken."""
         spec = body.spec_of(drive)
         return await service.change(request, key, lambda undo: do.correct_one(undo, spec))  # type: ignore[return-value]

@@ -23,6 +23,7 @@ from linnet.place.service.forms import advised, asked
 from linnet.place.service.named import Named, asked_so, check_measured
 from linnet.place.service.state import State
 from linnet.place.service.writer import Answer, Refused, Undo
+from linnet.place.sheet import dropped
 from linnet.place.slo import Tenant, unusable
 from linnet.place.whatif import WhatIf, what_if
 from linnet.place.words import Interference, Profile
@@ -85,9 +86,11 @@ class Operations:
     def correct(self, undo: list[Undo], specs: list[DriveSpec]) -> Answer:
         """Give drives other figures: all of them, or none. Their tenants stay.
 
-        The answer has the promises that the model then sees broken, by the drives' names.
+        The answer has the promises that the model then sees broken, by the drives' names, and warnings of figures that
+        are not known any more.
         """
-        changed = []
+        changed: list[DriveSpec] = []
+        warnings: list[str] = []
         for spec in specs:
             index, name = self._drive(spec.drive.name), spec.drive.name
             old, used = self.cluster.specs[index], int(self.cluster.used[index])
@@ -99,6 +102,7 @@ class Operations:
                 raise Refused(409, "drive_in_use", said)
             if spec != old:
                 changed.append(spec)
+                warnings += filter(None, [dropped(old.drive, spec.drive)])
         self._kinds_with(specs)
         for spec in changed:
             self.state.change_drive(spec)
@@ -106,12 +110,12 @@ class Operations:
             self._reload(undo)
         found = {name: self.allocator.breaches(self._drive(name)) for name in (spec.drive.name for spec in specs)}
         broken = {name: [one.text() for one in said] for name, said in found.items() if said}
-        return Answer(200, {"changed": len(changed), "broken": broken})
+        return Answer(200, {"changed": len(changed), "broken": broken, "warnings": warnings})
 
     def correct_one(self, undo: list[Undo], spec: DriveSpec) -> Answer:
         """The same for one drive."""
-        self.correct(undo, [spec])
-        return Answer(200, self.show_drive(spec.drive.name))
+        warnings = self.correct(undo, [spec]).body["warnings"]
+        return Answer(200, {**self.show_drive(spec.drive.name), "warnings": warnings})
 
     def _kinds_with(self, specs: list[DriveSpec]) -> int:
         """Kinds of drives with these, in the place of those of their names."""

@@ -146,6 +146,13 @@ class DriveDetail(DriveOut):
     """Promises to them that the model sees broken."""
 
 
+class DriveCorrected(DriveDetail):
+    """A drive with its new figures."""
+
+    warnings: list[str]
+    """Figures that were known and are not any more."""
+
+
 class Drives(Reply):
     """A page of drives."""
 
@@ -173,6 +180,8 @@ class Corrected(Reply):
     """Drives whose figures are others now."""
     broken: dict[str, list[str]]
     """Promises that the model sees broken on them, by the drives' names."""
+    warnings: list[str]
+    """Figures that were known and are not any more, a drive each."""
 
 
 class Named(Reply):
