@@ -153,6 +153,11 @@ class Allocator:
             loads = self._shares(kind, self.cluster.features[mine])
             np.add.at(self._load, self.cluster.drive_of[mine], loads)
 
+    def settle(self) -> None:
+        """Ask the model what promises to the tenants that were restored come to, which the first question about many
+        drives would do."""
+        self.checker.settle()
+
     def place_row(
         self,
         row: int,
@@ -200,7 +205,12 @@ class Allocator:
         try:
             may = np.zeros(len(self.cluster.specs), np.bool_)
             allowed = drives[self._may(tenant, self.loads_of(row))[drives]]
-            may[allowed] = True if tenant.profile is None else self.checker.fits(row, allowed)[0]
+            if tenant.profile is None:
+                may[allowed] = True
+            else:
+                # Drives in equal states give one answer.
+                _, first, group = np.unique(self.cluster.state[allowed], return_index=True, return_inverse=True)
+                may[allowed] = self.checker.fits(row, allowed[first])[0][group]
             return may
         finally:
             self.cluster.drop_tenant(row)

@@ -69,6 +69,10 @@ class Checker:
                 raise ValueError(f"tenant {tenant.id}: {said}")
         self._limits.learn(rows)
 
+    def settle(self) -> None:
+        """Get ready for questions about the whole cluster."""
+        self._limits.settle()
+
     def unpromisable(self, slos: Iterable[Slo]) -> str | None:
         """Why the model cannot promise one of these; None where it can promise all."""
         for slo in slos:

@@ -23,6 +23,8 @@ from linnet.place.words import Interference
 
 ALONE_MAX = 100_000
 """Predictions of a tenant alone on a kind of drive that are kept: some 50 MB."""
+SETTLED_AT_ONCE = 1 << 15
+"""Tenants whose terms are made at once: bounds what is kept of predictions alone meanwhile."""
 ELSEWHERE_MAX = 250_000
 """SLOs times kinds of drives whose limits are kept for tenants that were asked about elsewhere: some 30 MB."""
 
@@ -94,6 +96,13 @@ class Limits:
                 self.metric[row, slot] = self.column[slo.metric]
                 self.least[row, slot] = slo.at_least
                 self.uses[row, slot] = moments.uses(self.cluster.features[row], slo.metric)
+
+    def settle(self) -> None:
+        """Make the terms of all tenants on the drives that they are on, which the first question would wait for."""
+        rows = np.flatnonzero((self.cluster.drive_of != NONE) & (self.metric[:, 0] != NONE))
+        rows = rows[self._lacking(rows, self.cluster.kind[self.cluster.drive_of[rows]])]
+        for at in range(0, len(rows), SETTLED_AT_ONCE):
+            self._settle(rows[at : at + SETTLED_AT_ONCE])
 
     def terms(self, rows: NDArray[np.intp], drives: NDArray[np.intp]) -> Terms:
         """What the SLOs of tenants come to on drives, theirs or others."""

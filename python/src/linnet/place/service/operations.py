@@ -135,6 +135,7 @@ class Operations:
         before = self.allocator
         undo.append(lambda: setattr(self, "allocator", before))
         self._load()
+        self.allocator.settle()
 
     def unregister(self, undo: list[Undo], name: str) -> Answer:
         """Forget an empty drive."""

@@ -132,6 +132,8 @@ def prepare(state: State, model: Interference, chosen: Mapping[str, Any], drives
         for name in do.named.ship():
             said = f"profile {name} is not the shipped one; DELETE /v1/profiles/{name} and a new start bring that back"
             print(f"linnet place: {said}", file=sys.stderr, flush=True)
+    # Before it says that it is ready: kube-scheduler waits two seconds for an answer.
+    do.allocator.settle()
     return do
 
 
