@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import ROOT
+from linnet.place.service.extender import ExtenderArgs, Metadata, Node, NodeList, result
 from place_client import Service, drives, tenant
 from place_made import GB, SHEET, profile
 
@@ -158,6 +159,23 @@ def test_asking_reserves_nothing(service: Service) -> None:
 
 
 @pytest.mark.slow
+def test_an_answer_about_whole_nodes_looks_at_each_a_few_times() -> None:
+    """So that time grows with the nodes, not with their square."""
+    looks = 0
+
+    class Name(str):
+        def __hash__(self) -> int:
+            nonlocal looks
+            looks += 1
+            return super().__hash__()
+
+    names = [Name(f"node-{number}") for number in range(20_000)]
+    nodes = [Node.model_construct({"metadata"}, metadata=Metadata.model_construct(name=name)) for name in names]
+    question = ExtenderArgs.model_construct(nodes=NodeList.model_construct({"items"}, items=nodes))
+    assert len(result(question, names[::2], {})["Nodes"]["items"]) == 10_000
+    assert looks < 10 * len(names)
+
+
 def test_the_protocol_by_its_own_types(service: Service, tmp_path: Path) -> None:
     if shutil.which("go") is None:
         pytest.skip("skipped: go is not installed; it compiles tests/kubernetes")

@@ -137,6 +137,20 @@ def test_an_answer_that_nobody_takes_does_not_either(tmp_path: Path) -> None:
         deaf.close()
 
 
+def test_a_request_that_does_not_end_does_not_either(tmp_path: Path) -> None:
+    """The process then ends without it, and says so."""
+    stuck = "import linnet.place.service.writer as writer\nfrom linnet.place.service.operations import Operations\n"
+    stuck += "writer.STOP_S, Operations.list_drives = 0.5, lambda *words: time.sleep(600)\n"
+    with Service(tmp_path / "s.db", before=f"import time\n{hasty(finish=1)}{stuck}") as service:
+        service.client().ask("POST", "/v1/drives", drives(1))
+        asking(service, "/v1/drives")
+        time.sleep(0.5)
+        assert service.stop() == 0
+        assert "a request that still runs is given up" in service.process.stderr.read()
+    with Service(tmp_path / "s.db") as service:
+        assert service.client().ask("GET", "/v1/drives")[1]["total"] == 1
+
+
 def test_an_answer_of_which_nothing_is_taken_is_given_up(tmp_path: Path) -> None:
     with Service(tmp_path / "s.db", before=hasty(stall=1.0) + SMALL) as service:
         client = service.client()

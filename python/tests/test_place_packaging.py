@@ -7,6 +7,7 @@ from pathlib import Path
 
 from linnet.place.service.connections import CONNECTIONS_MAX, FILES
 from linnet.place.service.serve import ARRIVE_S, FINISH_S
+from linnet.place.service.writer import STOP_S
 from place_client import DRIVES_TOML, Service
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
@@ -22,7 +23,7 @@ def test_the_unit_of_systemd_runs_the_service(tmp_path: Path) -> None:
     options = dict(zip(words[2::2], words[3::2], strict=True))
     assert options["--state"].startswith(f"/var/lib/{one['StateDirectory']}/")
     assert options["--listen"].startswith("127.0.0.1:"), "there is no authentication"
-    assert int(one["TimeoutStopSec"]) >= 2 * max(ARRIVE_S, FINISH_S)
+    assert int(one["TimeoutStopSec"]) >= 1.5 * (max(ARRIVE_S, FINISH_S) + STOP_S)
     assert int(one["LimitNOFILE"]) >= CONNECTIONS_MAX + FILES
     (tmp_path / "drives.toml").write_text(DRIVES_TOML)
     given = options | {"--listen": "127.0.0.1:0", "--state": tmp_path / "s.db", "--drives": tmp_path / "drives.toml"}

@@ -146,7 +146,7 @@ def serve_command(
 ) -> None:
     """Serve placement over HTTP until Ctrl-C or SIGTERM; requests in progress are finished.
 
-    That takes 10 s at most, and the time of the last commit.
+    That takes 20 s at most.
     Policy and limits are kept in the state, for later starts and for the commands that work on it. /openapi.json
     describes the interface, /metrics is for Prometheus. There is no authentication: listen on a loopback address, or
     behind a proxy that has it.

@@ -91,6 +91,8 @@ class Service:
         self.writer = Writer(operations.state, broken, telemetry.committed, telemetry.failed.inc)
         self.searches = Searches()
         self._copying = False
+        self.stuck = False
+        """Whether something still ran when the service was to end."""
         self.pods = None if api is None else Pods(api, operations, self.writer.change, telemetry.followed.set)
 
     async def read(self, work: Callable[[], Any]) -> Any:
@@ -128,9 +130,10 @@ class Service:
             raise
 
     def close(self) -> None:
-        """Finish what waits and give the state back."""
-        self.writer.stop()
-        self.operations.state.close()
+        """Finish what waits and give the state back. What takes too long keeps it, and the service is ``stuck``."""
+        self.stuck = not self.writer.stop()
+        if not self.stuck:
+            self.operations.state.close()
 
 
 async def _wait(done: Future[Answer]) -> Answer:

@@ -235,18 +235,18 @@ def _refusal(operations: Operations, tenant: Tenant, drives: list[int]) -> str:
     return slow[0] if slow[0] and all(slow) else other
 
 
-def filter_nodes(operations: Operations, question: ExtenderArgs) -> dict[str, Any]:
-    """Answer `filter`."""
+def filter_nodes(operations: Operations, question: ExtenderArgs) -> tuple[list[str], dict[str, str]]:
+    """Judge for `filter`: the nodes that may take the pod, and why the others may not."""
     names = names_of(question)
     try:
         tenant = wanted(question.pod, operations, ASKED)
     except Unreadable as error:
-        return _result(question, [], dict.fromkeys(names, str(error)))
+        return [], dict.fromkeys(names, str(error))
     if tenant is None:
-        return _result(question, names, {})
+        return names, {}
     verdicts = judge(operations, tenant, names)
     failed = {node: why for node, (load, why) in verdicts.items() if load is None}
-    return _result(question, [node for node in names if node not in failed], failed)
+    return [node for node in names if node not in failed], failed
 
 
 def prioritize_nodes(operations: Operations, question: ExtenderArgs) -> list[dict[str, Any]]:
@@ -274,7 +274,8 @@ def names_of(question: ExtenderArgs) -> list[str]:
     return list(dict.fromkeys(node.metadata.name for node in items))
 
 
-def _result(question: ExtenderArgs, good: list[str], refused: dict[str, str]) -> dict[str, Any]:
+def result(question: ExtenderArgs, good: list[str], refused: dict[str, str]) -> dict[str, Any]:
+    """The answer to `filter`, in the form of the question."""
     # Preemption would be tried for a node in FailedNodes, without asking the service: the scheduler then finds that the
     # pod fits without a victim, and reports an error.
     found: dict[str, Any] = {"FailedNodes": {}, "FailedAndUnresolvableNodes": refused, "Error": ""}
@@ -282,14 +283,15 @@ def _result(question: ExtenderArgs, good: list[str], refused: dict[str, str]) ->
         return found | {"NodeNames": good}
     nodes = question.nodes.model_dump(exclude_unset=True) if question.nodes is not None else {}
     items = question.nodes.items if question.nodes is not None and question.nodes.items is not None else []
-    kept = [node.model_dump(exclude_unset=True) for node in items if node.metadata.name in set(good)]
+    chosen = set(good)
+    kept = [node.model_dump(exclude_unset=True) for node in items if node.metadata.name in chosen]
     return found | {"Nodes": nodes | {"items": kept}}
 
 
-def _told(found: dict[str, Any]) -> Answered:
+def _told(question: ExtenderArgs, good: list[str], refused: dict[str, str]) -> Answered:
     """The answer. What the question has of its nodes is given back: JSON may write a number that no JSON can say."""
     try:
-        return Answered(found)
+        return Answered(result(question, good, refused))
     except ValueError as error:
         where = {"type": "finite_number", "loc": ("body", "Nodes"), "msg": "a number is too large, or none"}
         raise RequestValidationError([where]) from error
@@ -302,20 +304,23 @@ def routes(read: Callable[[Callable[[Operations], Any]], Awaitable[Any]], pods: 
     @router.post("/filter", response_model=None, responses={200: {"model": ExtenderFilterResult}, **BAD_BODY})
     async def filter_pods(question: ExtenderArgs) -> Any:
         """Which nodes may take the pod."""
+        # The nodes that are given back are put together elsewhere than where the others wait.
         if pods is None or not declares(question.pod):
-            return _told(await read(lambda operations: filter_nodes(operations, question)))
+            good, refused = await read(lambda operations: filter_nodes(operations, question))
+            return await asyncio.to_thread(_told, question, good, refused)
         uid = question.pod.metadata.uid
         try:
             await asyncio.to_thread(pods.turn, uid)
         except NotFollowed as error:
-            return _result(question, [], {}) | {"Error": f"linnet: {error}"}
-        found: dict[str, Any] = {}
+            return result(question, [], {}) | {"Error": f"linnet: {error}"}
+        let_go = False
         try:
-            verdict = await read(lambda operations: filter_nodes(operations, question))
-            told, found = _told(verdict), verdict
+            good, refused = await read(lambda operations: filter_nodes(operations, question))
+            told = await asyncio.to_thread(_told, question, good, refused)
+            let_go = bool(good)
             return told
         finally:
-            pods.judged(uid, let_go=bool(found.get("NodeNames") or found.get("Nodes", {}).get("items")))
+            pods.judged(uid, let_go)
 
     @router.post("/prioritize", response_model=None, responses={200: {"model": list[HostPriority]}, **BAD_BODY})
     async def prioritize_pods(question: ExtenderArgs) -> Any:

@@ -145,6 +145,13 @@ def _give_up(path: Path) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def _leave() -> None:
+    """End at once, whatever the writer's thread does: what was answered is in the state."""
+    said = "a request that still runs is given up; the state is whole, and has all that was answered"
+    print(f"linnet place: {said}", file=sys.stderr, flush=True)
+    os._exit(0)
+
+
 def serve(
     path: Path,
     host: str,
@@ -196,6 +203,8 @@ def serve(
         )
         server = _Server(config, ready, service.searches.end, slow)
         server.run(sockets=[listener])
+        if service.stuck:
+            _leave()
     except BaseException:
         # Ctrl-C before it served, say. What ends a service that serves ends it without one.
         close()

@@ -28,6 +28,8 @@ GROUP_MAX = 64
 CHECKPOINT_S = 1.0
 """Seconds after a commit until it is taken from the log into the file, or until that is tried again; so long too after
 one that failed until it is tried whether the state can be written."""
+STOP_S = 10.0
+"""Seconds that what waits may take when the service ends."""
 
 
 class Refused(Exception):
@@ -121,10 +123,11 @@ class Writer:
             return error
         return self._unwritten
 
-    def stop(self) -> None:
-        """Carry out what waits, then end."""
+    def stop(self) -> bool:
+        """Carry out what waits, then end. False if that takes longer than `STOP_S`: it then goes on."""
         self._jobs.put(None)
-        self._thread.join()
+        self._thread.join(STOP_S)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         going = True
