@@ -5,6 +5,7 @@ import inspect
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,11 @@ from linnet.cli import app, place_service
 from linnet.place.allocate import Settings
 from linnet.place.catalogue import profiles
 from linnet.place.cluster import DriveSpec
+from linnet.place.fitted import PlacementModel
+from linnet.place.fitting import model_file
 from linnet.place.service import schema
 from linnet.place.service.state import State
+from linnet.place.slo import Slo, Tenant
 from linnet.place.words import Drive
 from place_client import Service
 from place_made import GB, SHEET
@@ -84,6 +88,48 @@ def test_limits_of_the_service_hold_for_the_commands(tmp_path: Path, state: Path
         assert do.allocator.settings.policy == "first-fit" and do.state.settings()["policy"] == "best-fit"
     other = _said("admit", "b", "--state", state, "--profile", features, "--policy", "first-fit")
     assert "--policy first-fit holds for this command; the policy of" in other[1]
+
+
+def test_a_state_says_by_which_model_it_was_placed(
+    tmp_path: Path, state: Path, placement_model: PlacementModel
+) -> None:
+    """Without it, or with another, a drive may have no load that is known, and promises none that are predicted."""
+    ours, other = tmp_path / "m.linnet", tmp_path / "other.linnet"
+    ours.write_bytes(model_file(placement_model))
+    other.write_bytes(model_file(replace(placement_model, read_share=None)))
+    placed = f"{state}: its tenants were placed by the model {ours} (checksum "
+    without = "; give it as --model. Without it a data sheet alone says what a drive can do"
+
+    def started(*options: object) -> str:
+        with Service(state, *options) as service:
+            assert service.stop() == 0
+            return service.process.stderr.read()
+
+    assert started() == ""
+    assert started("--model", ours) == ""
+    said = started()
+    assert said.startswith(f"linnet place: {placed}") and said.endswith(f"){without}\n")
+    assert started("--model", ours) == "", "a start without it does not forget it"
+    assert _said("admit", "a", "--state", state, "--profile", "oltp", "--model", ours) == (0, "a: d0")
+    asked = ("whatif", "b", "--state", state, "--profile", "oltp")
+    for command in (asked, ("rebalance", "--state", state), ("admit", "b", "--state", state, "--profile", "oltp")):
+        assert without in _said(*command)[1]
+        assert "were placed by" not in _said(*command, "--model", ours)[1]
+    assert "were placed by" not in _said("drives", "--state", state)[1], "no model is asked"
+    said = started("--model", other)
+    assert said.startswith(f"linnet place: {placed}") and said.endswith("; this one does from now on\n")
+    assert f", not by {other} (" in said
+    assert started("--model", other) == ""
+
+
+def test_a_promise_of_another_model_names_the_state_and_the_option(state: Path, tmp_path: Path) -> None:
+    kept = State(state)
+    with kept.transaction():
+        kept.add_tenant(Tenant("a", GB, None, (Slo("read_latency_p99_9_us", bound=9.0),)), "d0")
+    kept.close()
+    status, said = _said("rebalance", "--state", state)
+    assert status == 1 and said.startswith(f"{state}: tenant a: the model does not predict read_latency_p99_9_us")
+    assert said.endswith("give that as --model")
 
 
 def test_a_copy_is_a_state(tmp_path: Path, state: Path) -> None:

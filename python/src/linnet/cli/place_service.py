@@ -97,6 +97,7 @@ def opened(
     """
     require("serve", "the state of placement")
     from linnet.place.service.operations import Operations  # noqa: PLC0415
+    from linnet.place.service.placed_by import other_model  # noqa: PLC0415
     from linnet.place.service.state import State  # noqa: PLC0415
     from linnet.place.service.unasked import Unasked  # noqa: PLC0415
 
@@ -108,6 +109,8 @@ def opened(
         if policy is not None and kept.get("policy", policy) != policy:
             warn(f"--policy {policy} holds for this command; the policy of {state} is {kept['policy']}")
         settings = Settings(**{**kept, **chosen})
+        if asked is not None and (said := other_model(file, asked)):
+            warn(said)
         yield Operations(file, asked or Unasked(file), settings)
     except BaseException:
         file.give_up()
@@ -147,7 +150,8 @@ def serve_command(
     """Serve placement over HTTP until Ctrl-C or SIGTERM; requests in progress are finished.
 
     That takes 20 s at most.
-    Policy and limits are kept in the state, for later starts and for the commands that work on it. /openapi.json
+    Policy and limits are kept in the state, for later starts and for the commands that work on it. Which model was
+    given is kept too, but not the model: give it to each of them. /openapi.json
     describes the interface, /metrics is for Prometheus. There is no authentication: listen on a loopback address, or
     behind a proxy that has it.
 

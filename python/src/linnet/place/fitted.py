@@ -52,6 +52,8 @@ class PlacementModel:
     """See :func:`read_share`; None in old files, whose models answer up to the sheet's rate of random reads."""
     own_pages: tuple[float, float] | None = None
     """Least and most pages of 4 KiB of an I/O whose latency was learned; None in old files, which answer for any."""
+    origin: tuple[str, str] | None = None
+    """Path of the file that it was read from, and its checksum, 8 hexadecimal digits."""
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +83,9 @@ def to_bytes(model: PlacementModel) -> bytes:
 def read_model(path: Path) -> PlacementModel:
     """The model of a file. Raises ValueError, which names the file and what is wrong, and OSError."""
     try:
-        return from_bytes(read_bounded(path, container.MOST_BYTES))
+        data = read_bounded(path, container.MOST_BYTES)
+        checksum = f"{int.from_bytes(data[-4:], 'little'):08x}"
+        return replace(from_bytes(data), origin=(os.path.abspath(path), checksum))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

@@ -48,7 +48,11 @@ class Operations:
         placed = [(tenant, drive) for tenant, drive, _ in stored]
         self.state.check(drives, placed)
         allocator.add_drives(drives)
-        allocator.restore(placed)
+        try:
+            allocator.restore(placed)
+        except ValueError as error:
+            said = "if a model of `linnet place fit` placed it, give that as --model"
+            raise ValueError(f"{self.state.path}: {error}; {said}") from error
         self.allocator = allocator
         self.windows: dict[str, list[bool]] = {}
         for tenant, _, windows in stored:

@@ -77,6 +77,11 @@ def setting_of(name: object, value: object) -> Any:
     return kept[key]
 
 
+def model_of(file: object, checksum: object) -> tuple[str, str]:
+    """The file of the model that placed the tenants, and its checksum, as they are stored."""
+    return _as("file", file, str), _as("checksum", checksum, str)
+
+
 def profile_text(profile: Profile) -> str:
     """A tenant's profile as JSON."""
     return json.dumps({"name": profile.name, "features": dict(profile.features)})

@@ -28,6 +28,7 @@ from linnet.place.service.connections import Slow, arrives, raise_files
 from linnet.place.service.gates import BODY_MAX
 from linnet.place.service.kubernetes_api import Api
 from linnet.place.service.operations import Operations
+from linnet.place.service.placed_by import origin, other_model
 from linnet.place.service.schema import DrivesIn
 from linnet.place.service.state import State
 from linnet.place.service.telemetry import Telemetry
@@ -114,15 +115,21 @@ def prepare(state: State, model: Interference, chosen: Mapping[str, Any], drives
 
     A drive that was removed stays so: that was said of this drive, and is newer than the list.
 
-    The settings that were chosen are kept in the state; the others are those that it has.
+    The settings that were chosen are kept in the state; the others are those that it has. So is which model file was
+    given; where none is, or another, that is said.
     """
     kept = state.settings()
     for name, value in chosen.items():
         if kept.get(name, value) != value:
             print(f"linnet place: {name} is {value} from now on; it was {kept[name]}", file=sys.stderr, flush=True)
+    given = origin(model)
+    if said := other_model(state, model):
+        print(f"linnet place: {said}{'; this one does from now on' if given else ''}", file=sys.stderr, flush=True)
     do = Operations(state, model, Settings(**{**kept, **chosen}))
     with state.transaction():
         state.keep_settings(chosen)
+        if given:
+            state.keep_model(*given)
         removed = state.removed()
         for name in (one.drive.name for one in drives if one.drive.name in removed):
             said = f"drive {name} was removed, and stays so; POST /v1/drives registers it again, or `drives --add FILE`"

@@ -65,6 +65,7 @@ LATER = {
     "settings": "(name TEXT PRIMARY KEY, value NOT NULL)",
     "asked": "(id TEXT PRIMARY KEY REFERENCES tenants (id) ON DELETE CASCADE, profile_name TEXT, features TEXT)",
     "removed": "(name TEXT PRIMARY KEY)",
+    "model": "(file TEXT NOT NULL, checksum TEXT NOT NULL)",
 }
 """Tables that are made when a row is first kept: older files have none."""
 
@@ -236,6 +237,18 @@ class State:
             pairs = [(name, rows.setting_of(name, value)) for name, value in chosen.items()]
             self._make_later("settings")
             self._db.executemany("INSERT OR REPLACE INTO settings VALUES (?, ?)", pairs)
+
+    def model(self) -> tuple[str, str] | None:
+        """Path and checksum of the model file by which tenants are placed; nothing where none was given."""
+        found = self._read_later("model", "SELECT file, checksum FROM model")
+        return self._decoded("model", found[0][0], lambda: rows.model_of(*found[0])) if found else None
+
+    def keep_model(self, file: str, checksum: str) -> None:
+        """Keep which model file tenants are placed by."""
+        self._make_later("model")
+        self._db.execute("DELETE FROM model")
+        # A path may be no text that UTF-8 can say.
+        self._db.execute("INSERT INTO model VALUES (?, ?)", (file.encode(errors="replace").decode(), checksum))
 
     def add_drive(self, spec: DriveSpec) -> None:
         """Keep a drive."""
