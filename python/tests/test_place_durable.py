@@ -322,6 +322,33 @@ def test_a_state_that_is_moved_while_it_is_open_is_said(tmp_path: Path, how: str
     assert _tenants_of(tmp_path / "copy.db", state.read_bytes()) == ["a"]
 
 
+@pytest.mark.parametrize("how", ["moved", "replaced", "removed"])
+def test_a_log_that_is_moved_while_it_is_open_is_said(tmp_path: Path, how: str) -> None:
+    """What is written to it then nobody reads after kill -9. What was answered before gets into the file."""
+    state, log = tmp_path / "s.db", tmp_path / "s.db-wal"
+    with Service(state) as service:
+        client = service.client()
+        client.ask("POST", "/v1/drives", drives(1))
+        assert client.ask("POST", "/v1/tenants", tenant("a"))[0] == 201
+        if how == "removed":
+            log.unlink()
+        else:
+            log.rename(tmp_path / "other")
+        if how == "replaced":
+            log.write_bytes(b"")
+        for path, body in (("/v1/tenants", tenant("b")), ("/healthz", None)):
+            status, said = client.ask("GET" if body is None else "POST", path, body)
+            assert (status, said["code"]) == (503, "state_moved")
+            assert said["message"].startswith(f"{log}: its log was moved, removed or replaced")
+        until = time.monotonic() + 60
+        while _tenants_of(tmp_path / "copy.db", state.read_bytes()) != ["a"]:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        service.kill()
+    with Service(state) as service:
+        assert [one["id"] for one in service.client().ask("GET", "/v1/tenants")[1]["tenants"]] == ["a"]
+
+
 def test_a_state_that_cannot_be_written_is_no_health_until_it_can_be(tmp_path: Path) -> None:
     """Then by itself: where nobody sends changes to a service that is not well, none of them shows that it is."""
     with Service(tmp_path / "s.db") as service:

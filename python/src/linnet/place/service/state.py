@@ -96,7 +96,9 @@ class State:
         try:
             # Another process may have made it meanwhile.
             self._made = self._open() and not there
-            self._identity = identity(path)
+            # With the log, which has what was answered a moment ago. SQLite keeps one while the file is open.
+            self._log = log_of(file)
+            self._identity, self._log_identity = identity(path), identity(self._log)
         except BaseException as error:
             self._db.close()
             if isinstance(error, sqlite3.Error):
@@ -156,10 +158,11 @@ class State:
         return self._db.serialize()
 
     def where_it_was(self) -> None:
-        """Raise StateMoved if the path leads to another file than the one that is open, or to none."""
-        if identity(self.path) != self._identity:
-            said = "its file was moved, removed or replaced while it was open, and what is written would be lost"
-            raise StateMoved(0, said, str(self.path))
+        """Raise StateMoved if the path leads to another file than the one that is open, or to none; so for its log."""
+        for path, before, what in ((self.path, self._identity, "file"), (self._log, self._log_identity, "log")):
+            if identity(path) != before:
+                said = f"its {what} was moved, removed or replaced while it was open, and what is written would be lost"
+                raise StateMoved(0, said, str(path))
 
     def sizes(self) -> tuple[int, int]:
         """Bytes of the file and of its log."""
