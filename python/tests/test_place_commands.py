@@ -20,7 +20,7 @@ from linnet.place.service import schema
 from linnet.place.service.state import State
 from linnet.place.slo import Slo, Tenant
 from linnet.place.words import Drive
-from place_client import Service
+from place_client import DRIVES_TOML, Service
 from place_made import GB, SHEET
 from typer.testing import CliRunner
 
@@ -139,6 +139,29 @@ def test_a_copy_is_a_state(tmp_path: Path, state: Path) -> None:
     assert _said("drives", "--state", copy, "--json") == _said("drives", "--state", state, "--json")
     assert "also the input --state" in _said("backup", "--state", link, "-o", state)[1]
     assert "no such file" in _said("backup", "--state", tmp_path / "absent.db", "-o", copy)[1]
+    for part in ("wal", "shm", "journal"):
+        for base in (state, link, copy):
+            status, said = _said("backup", "--state", state, "-o", f"{base}-{part}")
+            assert status == 2 and f"takes a file of this name for a part of {base}" in re.sub(r"(?<=/) ", "", said)
+        alone = tmp_path / f"alone-{part}"
+        assert _said("backup", "--state", state, "-o", alone) == (0, f"{alone}: 2 drives, 0 tenants")
+
+
+def test_a_model_that_is_given_is_read(tmp_path: Path) -> None:
+    (tmp_path / "drives.toml").write_text(DRIVES_TOML)
+    bad = tmp_path / "bad.linnet"
+    bad.write_bytes(b"none")
+    words = ("drives", "--state", tmp_path / "s.db", "--add", tmp_path / "drives.toml")
+    status, said = _said(*words, "--model", bad)
+    assert status == 1 and said.startswith(f"{bad}: ")
+    assert not (tmp_path / "s.db").exists()
+    assert _said(*words)[0] == 0
+
+
+@pytest.mark.parametrize("share", ["inf", "nan", "0", "1001"])
+def test_a_share_of_time_is_a_number(tmp_path: Path, share: str) -> None:
+    assert _said("serve", "--state", tmp_path / "s.db", "--load-max", share, "--listen", "x")[0] != 0
+    assert "ADDRESS:PORT" not in _said("serve", "--state", tmp_path / "s.db", "--load-max", share, "--listen", "x")[1]
 
 
 @pytest.mark.parametrize("command", ["admit", "whatif"])

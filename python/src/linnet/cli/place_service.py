@@ -41,6 +41,7 @@ LoadMax = Annotated[
     typer.Option(
         help="Share of a drive's time that its tenants may ask for together.",
         min=0.01,
+        max=1000.0,
         show_default="what the state has, or 1.0",
     ),
 ]
@@ -163,7 +164,7 @@ def serve_command(
 
     chosen = _given(policy=policy, load_max=load_max, tenants_max=tenants_max)
     host, colon, port = listen.rpartition(":")
-    if not colon or not port.isdecimal() or int(port) > 65535:
+    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
         raise typer.BadParameter(f"{listen!r} is not ADDRESS:PORT, as 127.0.0.1:8717", param_hint="--listen")
     if host not in ("127.0.0.1", "::1", "[::1]", "localhost"):
         warn(f"listening on {listen}: anyone who can connect can place and remove tenants; there is no authentication")
@@ -190,7 +191,7 @@ def drives_command(
     from linnet.place.service.serve import read_drives  # noqa: PLC0415
 
     fresh, other = ([] if file is None else read_drives(file) for file in (add, update))
-    with opened(state, model, books_alone=update is None, create=bool(fresh)) as do:
+    with opened(state, model, books_alone=update is None and model is None, create=bool(fresh)) as do:
         corrected: dict[str, Any] = {"broken": {}, "warnings": []}
         with do.state.transaction():
             if fresh:
@@ -298,6 +299,10 @@ def backup_command(
 
     Example: [bold]linnet place backup --state cluster.db --out copy.db[/]
     """
+    base = out.with_name(re.sub(r"-(wal|shm|journal)$", "", out.name))
+    if base != out and base.exists():
+        said = f"{out}: SQLite takes a file of this name for a part of {base}, and removes it; give another name"
+        raise typer.BadParameter(said, param_hint="--out")
     with opened(state, books_alone=True) as do:
         copy, found = do.state.copy(), {"drives": len(do.cluster), "tenants": do.cluster.placed}
     write_whole(out, copy)
