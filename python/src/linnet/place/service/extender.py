@@ -160,6 +160,10 @@ def _short(word: str) -> str:
     return repr(word if len(word) <= WORD_MAX else f"{word[:WORD_MAX]}...")
 
 
+def _digits(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
+
+
 def wanted(pod: Pod, operations: Operations, tenant_id: str) -> Tenant | None:
     """The tenant that a pod's annotations describe; nothing for a pod that declares no workload."""
     notes = notes_of(pod)
@@ -176,7 +180,7 @@ def wanted(pod: Pod, operations: Operations, tenant_id: str) -> Tenant | None:
             f"annotation {PREFIX}profile: no profile {_short(name)} is known; PUT /v1/profiles/NAME stores one"
         )
     capacity = notes.get("capacity-bytes", "0")
-    if len(capacity) > len(str(BYTES_MAX)) or not capacity.isdecimal() or int(capacity) > BYTES_MAX:
+    if len(capacity) > len(str(BYTES_MAX)) or not _digits(capacity) or int(capacity) > BYTES_MAX:
         raise Unreadable(f"annotation {PREFIX}capacity-bytes: {_short(capacity)} is not a number of bytes")
     try:
         slos = tuple(one.slo() for one in SLOS.validate_json(notes.get("slos", "[]")))

@@ -97,7 +97,8 @@ class Hosts:
         """Pass a request on."""
         if scope["type"] == "http" and self._names is not None:
             for header, value in scope["headers"]:
-                name = PORT.sub("", value.decode("latin-1")).lower()
+                # The dot at the end of a full name is no other host.
+                name = PORT.sub("", value.decode("latin-1")).lower().removesuffix(".")
                 if header == b"host" and name not in self._names:
                     said = f"this service is not {name[:SHOWN_MAX]}; `linnet place serve --host-name` names it so"
                     answer = problem("wrong_host", said, 421)
