@@ -8,6 +8,7 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import ROOT
 from linnet.cli import app, place_service
@@ -120,6 +121,25 @@ def test_a_state_says_by_which_model_it_was_placed(
     assert said.startswith(f"linnet place: {placed}") and said.endswith("; this one does from now on\n")
     assert f", not by {other} (" in said
     assert started("--model", other) == ""
+
+
+def test_what_has_no_interval_is_null(tmp_path: Path, state: Path, placement_model: PlacementModel) -> None:
+    model = tmp_path / "m.linnet"
+    none = np.full_like(placement_model.known_factor, np.nan)
+    model.write_bytes(model_file(replace(placement_model, known_factor=none, new_factor=none)))
+    promise = [{"metric": "write_latency_p99_us", "bound": 1e9, "confidence_percent": 95}]
+    writes = {name.replace("read", "write"): value for name, value in READS.items()}
+    with Service(state, "--model", model) as service:
+        client = service.client()
+        assert client.ask("POST", "/v1/tenants", {"id": "a", "capacity_bytes": 1, "profile": writes})[0] == 201
+        found = client.ask("GET", "/v1/tenants/a")[1]["predictions"]["write_latency_p99_us"]
+        assert found["value"] > 0 and found["low90"] is None and found["high90"] is None
+        asked = {"id": "b", "capacity_bytes": 1, "profile": writes, "drive": "d0"}
+        status, body = client.ask("POST", "/v1/whatif", asked | {"slos": promise})
+        assert status == 200 and not body["allowed"] and body["effects"][0]["after"]["low90"] is None
+        assert "write_latency_p99_us cannot be promised at 95 %: too few drives were measured" in body["reasons"][0]
+        status, body = client.ask("POST", "/v1/tenants", asked | {"slos": promise})
+        assert (status, body["code"]) == (409, "no_room") and "cannot be promised at 95 %" in body["reasons"][0]
 
 
 def test_a_promise_of_another_model_names_the_state_and_the_option(state: Path, tmp_path: Path) -> None:

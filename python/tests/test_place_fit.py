@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from linnet.place import container, fitting, moments
+from linnet.place import container, moments
 from linnet.place.allocate import Allocator
 from linnet.place.answers import TARGETS
 from linnet.place.cache import Cache
@@ -20,12 +20,11 @@ from linnet.place.confidence import CONFIDENCES, parts
 from linnet.place.fitted import PlacementModel, read_share
 from linnet.place.fitted_file import from_bytes, read_model, to_bytes
 from linnet.place.fitting import fit_model, model_file
-from linnet.place.judge import Question
 from linnet.place.models.open_loop import OpenLoop
 from linnet.place.observations import observe
-from linnet.place.scores import LEVELS
 from linnet.place.slo import Slo, Tenant
 from linnet.place.whatif import what_if
+from linnet.place.whatif_figure import draw
 from linnet.place.words import Drive, Profile
 from linnet.place.workers import Work
 from place_tables import DRIVES, VICTIM, read_p99_us, tenant, write_ssdiq
@@ -417,25 +416,77 @@ def test_a_cluster_is_answered_by_sums_as_by_sets(model: PlacementModel) -> None
         np.testing.assert_allclose(one, [(p.value, p.low90, p.high90) for p in said.values()], rtol=1e-9)
 
 
-def test_one_drive_makes_a_model_that_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_ssdiq(tmp_path, ("a0",), repeats=1)
-    rows = observe(tmp_path, TARGETS)["ssdiq"]
-    rows = rows.take(rows.inputs["load"] <= 40_000)
+@pytest.fixture(scope="module")
+def of_one_drive(tmp_path_factory: pytest.TempPathFactory) -> PlacementModel:
+    folder = tmp_path_factory.mktemp("one")
+    write_ssdiq(folder, ("a0",), repeats=1)
+    (folder / "m.linnet").write_bytes(model_file(fit_model(observe(folder, TARGETS)["ssdiq"], 42, lambda done: None)))
+    return read_model(folder / "m.linnet")
 
-    def factors(question: Question, *_: object) -> np.ndarray:
-        known = question.split == "unseen-model-load"
-        return np.linspace(1.0, 60.0, len(LEVELS))[:, None] if known else np.full((len(LEVELS), 1), math.nan)
 
-    monkeypatch.setattr(fitting, "interval_factors", factors)
-    path = tmp_path / "m.linnet"
-    path.write_bytes(model_file(fit_model(rows, 42, lambda done: None)))
-    assert set(read_model(path).new_factor) == {600.0}
+def test_one_drive_makes_a_model_without_intervals(of_one_drive: PlacementModel) -> None:
+    """They reached from 1e-21 to 1e34 us."""
+    assert np.isnan(of_one_drive.known_factor).all() and np.isnan(of_one_drive.new_factor).all()
+    measured = of_one_drive.drives["a0"]
+    other = Drive("x", "other", {"rnd_read_iops": 5e5, "rnd_write_iops": 9e4})
+    for drive in (measured, replace(measured, name="another"), other):
+        for beside in ([], [tenant("w", 100.0, 40_000.0)]):
+            found = of_one_drive.predict([drive], [VICTIM], [beside])[0]
+            assert all(one.value > 0 and one.unsized for one in found.values())
+            assert found["read_latency_p99_us"].shown()["high90"] is None
+    near = of_one_drive.predict([measured], [VICTIM], [[tenant("w", 100.0, 40_000.0)]])[0]["read_latency_p99_us"]
+    assert near.value == pytest.approx(read_p99_us("a0", 45_000), rel=0.1)
+
+
+def test_one_drive_model_has_no_intervals_on_others(model: PlacementModel) -> None:
+    one = replace(model, new_factor=np.full(len(TARGETS), math.nan))
+    again = from_bytes(to_bytes(one))
+    assert np.isnan(again.new_factor).all() and np.array_equal(again.known_factor, model.known_factor)
+    measured = model.drives["a0"]
+    assert not any(p.unsized for p in again.predict([measured], [VICTIM], [[]])[0].values())
+    for drive in (replace(measured, name="another"), Drive("x", "other", dict(measured.sheet))):
+        assert all(p.unsized for p in again.predict([drive], [VICTIM], [[]])[0].values())
+
+
+def test_a_promise_that_needs_an_interval_is_refused_in_words(of_one_drive: PlacementModel) -> None:
+    def made() -> Allocator:
+        allocator = Allocator(Cluster(measured=of_one_drive.drives), of_one_drive)
+        allocator.add_drives([DriveSpec(of_one_drive.drives["a0"], 10**12)])
+        return allocator
+
+    said = "a: read_latency_p99_us cannot be promised{}: too few drives were measured for the model to have intervals"
+    for percent in CONFIDENCES[1:]:
+        promise = (Slo("read_latency_p99_us", bound=1e9, confidence_percent=percent),)
+        one = Tenant("a", 10**9, VICTIM, promise)
+        asked = what_if(made(), one, "a0")
+        assert not asked.allowed and said.format(f" at {percent} %") in asked.reasons[0]
+        assert asked.effects[0].compared is None and asked.effects[0].broken and "nan" not in asked.text()
+        assert draw(asked)
+        decision = made().place(one)
+        assert decision.drive is None and said.format(f" at {percent} %") in decision.reasons[0]
+    for promise in (
+        Slo("read_latency_p99_us", bound=1e9),
+        Slo("read_latency_p99_us", degradation_percent=0.0, confidence_percent=95),
+    ):
+        one = Tenant("a", 10**9, VICTIM, (promise,))
+        assert what_if(made(), one, "a0").allowed and made().place(one).drive == "a0"
+
+
+def test_fit_says_that_one_drive_has_no_intervals(tmp_path: Path, linnet) -> None:
+    write_ssdiq(tmp_path / "data", ("a0",), repeats=1)
+    done = linnet("place", "fit", tmp_path / "data", "-o", tmp_path / "m.linnet")
+    assert done.returncode == 0 and "one drive does not tell how wide 90 % intervals are" in done.stderr
+    (tmp_path / "v.json").write_text(json.dumps({"name": "v", "features": dict(VICTIM.features)}))
+    asked = ("place", "predict", "--model", tmp_path / "m.linnet", "--drive", "a0", "--tenant", tmp_path / "v.json")
+    found = json.loads(linnet(*asked, "--json").stdout)["read_latency_p99_us"]
+    assert found["value"] > 0 and found["low90"] is None and found["high90"] is None
+    assert "nan" not in linnet(*asked).stdout
 
 
 @pytest.mark.slow
 def test_latencies_that_never_change_are_known_to_half_a_step(tmp_path: Path) -> None:
-    """As the writes of a drive that was measured below its knee alone."""
-    write_ssdiq(tmp_path, ("a0",), repeats=1)
+    """As the writes of drives that were measured below their knees alone."""
+    write_ssdiq(tmp_path, ("a0", "b0"), repeats=1)
     rows = observe(tmp_path, TARGETS)["ssdiq"]
     rows = rows.take(rows.inputs["load"] <= 60_000)
     constant = TARGETS.index("write_latency_p50_us")

@@ -77,7 +77,7 @@ def test_a_model_that_no_reader_takes_is_not_written(model: PlacementModel) -> N
         (lambda head, columns: head.update(form="other"), "form 'other' is not known"),
         (lambda head, columns: head["targets"].pop(), "targets"),
         (lambda head, columns: head["targets"][0].update(roughness=2.5), "roughness"),
-        (lambda head, columns: head["targets"][0].update(known_factor=-1.0), "out of range"),
+        (lambda head, columns: head["targets"][0].update(known_factor=-0.5), "out of range"),
         (lambda head, columns: head["targets"][3].update(new_parts=[0.1, 0.2, 0.3]), "parts: 4 rising numbers"),
         (lambda head, columns: head["targets"][3].update(known_parts=[0.1, 0.3, 0.2, 1.0]), "rising numbers"),
         (lambda head, columns: head["targets"][3].update(known_parts=[0.1, 0.2, 0.3, 1.5]), "from 0 to 1"),

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from linnet.cli.options import AsJson, Ray, Seed
@@ -170,6 +171,10 @@ def fit(
     except ValueError as error:
         raise ValueError(f"{out}: {error}") from None
     write_whole(out, packed)
+    if np.isnan(model.known_factor).any():
+        warn("one drive does not tell how wide 90 % intervals are: the model has none, and keeps no promise above 50 %")
+    elif np.isnan(model.new_factor).any():
+        warn("one drive model does not tell how wide 90 % intervals are on others: the model has none there")
     names = sorted(set(rows.labels["drive"]))
     summary: dict[str, Any] = {
         "file": str(out),
@@ -222,7 +227,7 @@ def predict(
     own = read_profile(tenant)
     beside = [read_profile(Path(name.strip())) for name in neighbours.split(",") if name.strip()]
     answer = {
-        name: {"value": found.value, "low90": found.low90, "high90": found.high90}
+        name: found.shown()
         for name, found in fit_.predict([where], [own], [beside])[0].items()
         if not math.isnan(found.value)
     }

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from linnet.place import moments
 from linnet.place.batch import HIGH, LOW, VALUE, AggregateModel, SumModel, predict_sets
 from linnet.place.cluster import NONE, Cluster, copied
-from linnet.place.confidence import stated, towards, undisturbed, unknown_level
+from linnet.place.confidence import stated, towards, undisturbed, unknown_level, unsized
 from linnet.place.limits import Limits, Terms
 from linnet.place.moments import Floats
 from linnet.place.slo import Slo, not_measured
@@ -41,6 +41,8 @@ class Breach:
 
     def text(self) -> str:
         """In words."""
+        if math.isnan(self.compared) and self.predicted.unsized:
+            return f"{self.tenant}: {self.metric} {unsized(self.confidence_percent)}"
         if math.isnan(self.compared):
             return f"{self.tenant}: {self.metric} cannot be predicted on this drive{self.why}"
         over = "below" if "_bandwidth_" in self.metric else "above"

@@ -44,6 +44,11 @@ def stated(percent: int) -> str:
     return "" if percent == VALUE_PERCENT else f" at {percent} %"
 
 
+def unsized(percent: int) -> str:
+    """What is said of a promise at this confidence where a model has a value and no interval."""
+    return f"cannot be promised{stated(percent)}: too few drives were measured for the model to have intervals here"
+
+
 def unknown_level(model: Interference, percent: int) -> str | None:
     """Why a model cannot promise at this confidence; None where it can."""
     if percent in (VALUE_PERCENT, END_PERCENT):
@@ -76,7 +81,8 @@ def parts(model: Interference, drive: Drive, percent: int) -> Floats:
 
 def undisturbed(alone: Floats, beside: Floats) -> NDArray[np.bool_]:
     """Where predictions [..., 3] beside others are those of the tenant alone, [...]."""
-    return np.asarray(np.isclose(beside, alone, rtol=ROUNDING, atol=0.0).all(axis=-1))
+    # Of what has no interval the value tells.
+    return np.asarray(np.isclose(beside, alone, rtol=ROUNDING, atol=0.0, equal_nan=True).all(axis=-1))
 
 
 def towards(value: Floats, end: Floats, part: Floats) -> Floats:

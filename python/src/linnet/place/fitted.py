@@ -31,6 +31,8 @@ FIGURES = ("rnd_read_iops", "rnd_write_iops")
 PARTS = ("known_parts", "new_parts")
 DENSE = 12
 """Loads of a drive from which its intervals are those of drives that are known: all held-out loads had so many."""
+NO_INTERVAL = -1.0
+"""Stands in the file, and among what was fitted, for a factor that too few drives tell: there are no intervals then."""
 MOST_LOG = 50.0
 """Hyperparameters beyond e^50 are not of a fit; an interval that reaches e^50 times its value spans all latencies."""
 
@@ -41,9 +43,10 @@ class PlacementModel:
 
     latency: OpenLoop
     known_factor: Floats
-    """What the spread is multiplied by for a 90 % interval on a drive of the training data: (targets,)."""
+    """What the spread is multiplied by for a 90 % interval on a drive of the training data, (targets,); NaN where there
+    are no intervals, as of one drive."""
     new_factor: Floats
-    """The same on a drive model that was not."""
+    """The same on a drive model that was not; NaN if all are of one model."""
     known_parts: Floats | None = None
     """What the intervals of lower confidences take of that half width, [BETWEEN, targets]; None in old files."""
     new_parts: Floats | None = None
@@ -123,7 +126,7 @@ class PlacementModel:
         NaN on a drive whose capacity nothing tells: it was not measured, and its sheet has no random writes. NaN also
         where the tenants ask for more reads than :meth:`most_reads`, where they fill the drive and have more I/Os
         outstanding than :attr:`most_outstanding`, and for I/Os of another size than ``own_pages``: the training data
-        have none.
+        have none. The ends are NaN where :attr:`known_factor` or :attr:`new_factor` is.
         """
         mean = np.zeros((len(own), len(TARGETS)))
         width = mean.copy()
@@ -192,13 +195,13 @@ class PlacementModel:
 
         The factor of known drives is of loads that were left out of drives with many, and that of new drives is of
         models that were not measured. A drive of few loads, and another drive of a measured model, are neither, and
-        have the larger of the two.
+        have the larger of the two, or no interval where either is lacking.
         """
         if self.knows(drive) and self._loads[drive.name] >= DENSE:
             return np.zeros(len(TARGETS), bool)
         if not self.knows(drive) and drive.model not in self._models:
             return np.ones(len(TARGETS), bool)
-        return np.asarray(self.new_factor > self.known_factor)
+        return np.asarray(~(self.new_factor <= self.known_factor))
 
     def _factor(self, drive: Drive) -> Floats:
         return np.where(self._as_new(drive), self.new_factor, self.known_factor)
@@ -312,7 +315,8 @@ def assembled(
         for t, target in enumerate(targets)
     ]
     known_factor, new_factor = (
-        np.array([target[name] for target in targets], float) for name in ("known_factor", "new_factor")
+        np.where(factors == NO_INTERVAL, math.nan, factors)
+        for factors in (np.array([one[name] for one in targets], float) for name in ("known_factor", "new_factor"))
     )
     if not all(name in target for target in targets for name in PARTS):
         return PlacementModel(latency, known_factor, new_factor, read_share=share, own_pages=pages)

@@ -17,7 +17,7 @@ from linnet.files import read_bounded
 from linnet.place import container
 from linnet.place.answers import TARGETS
 from linnet.place.confidence import BETWEEN
-from linnet.place.fitted import FIGURES, MOST_LOG, PARTS, PlacementModel, assembled
+from linnet.place.fitted import FIGURES, MOST_LOG, NO_INTERVAL, PARTS, PlacementModel, assembled
 from linnet.place.gaussian import ROUGHNESS
 from linnet.place.models.open_loop import KERNEL, READS_LENGTH
 from linnet.place.observations import Floats, Observations
@@ -40,7 +40,7 @@ NO_OUTCOME = -1e3
 READ_SHARE = "read_share"
 OWN_PAGES = "own_pages"
 MOST_FACTOR = 1e6
-"""Of a spread, for an interval. One drive whose loads differ has hundreds, because its minutes at one load agree."""
+"""Of a spread, for an interval. Older files of one drive have hundreds."""
 
 
 def to_bytes(model: PlacementModel) -> bytes:
@@ -66,8 +66,8 @@ def to_bytes(model: PlacementModel) -> bytes:
                 "centre": float(np.nan_to_num(process.centre)),
                 "roughness": process.roughness,
                 "hyperparameters": [float(value) for value in process.theta],
-                "known_factor": float(model.known_factor[t]),
-                "new_factor": float(model.new_factor[t]),
+                "known_factor": float(np.nan_to_num(model.known_factor[t], nan=NO_INTERVAL)),
+                "new_factor": float(np.nan_to_num(model.new_factor[t], nan=NO_INTERVAL)),
                 **{
                     name: [float(part) for part in parts[:, t]]
                     for name, parts in zip(PARTS, (model.known_parts, model.new_parts), strict=True)
@@ -162,10 +162,10 @@ def _check(target: dict[str, Any]) -> None:
         raise ValueError(f"{target['name']}: hyperparameters: {len(KERNEL.hypers)} and a known roughness are needed")
     if not all(_is_number(n, -MOST_LOG, MOST_LOG) for n in (*theta, target["centre"])):
         raise ValueError(f"{target['name']}: a number is out of range")
-    if not all(_is_number(n, 0, MOST_FACTOR) and n > 0 for n in factors):
+    if not all(_is_number(n, NO_INTERVAL, MOST_FACTOR) and (n > 0 or n == NO_INTERVAL) for n in factors):
         raise ValueError(
             f"{target['name']}: the factors of its intervals, {factors[0]} and {factors[1]}, are out of range: "
-            f"above 0 to {MOST_FACTOR:.0f}"
+            f"above 0 to {MOST_FACTOR:.0f}, or {NO_INTERVAL:.0f}"
         )
     for parts in (target[name] for name in PARTS if name in target):
         steps = [0.0, *parts, 1.0]

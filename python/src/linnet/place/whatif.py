@@ -16,7 +16,7 @@ import numpy as np
 
 from linnet.place import moments
 from linnet.place.allocate import Allocator
-from linnet.place.confidence import VALUE_PERCENT, parts, stated, towards, undisturbed
+from linnet.place.confidence import VALUE_PERCENT, parts, stated, towards, undisturbed, unsized
 from linnet.place.slo import Slo, Tenant, not_measured
 from linnet.place.words import FEATURES, Drive, Interference, Prediction, Profile, why_not
 
@@ -82,8 +82,9 @@ class WhatIf:
                 f"{scale * value:,.0f}"
                 for value in (one.before.value, one.after.value, one.after.low90, one.after.high90)
             )
+            span = "" if one.after.unsized else f" [{low}, {high}]"
             worse = f"{abs(one.change_percent):.0f} % {'worse' if one.change_percent >= 0 else 'better'}"
-            line = f"  {one.tenant}: {name} {before} -> {after} {unit} [{low}, {high}], {worse}"
+            line = f"  {one.tenant}: {name} {before} -> {after} {unit}{span}, {worse}"
             if one.limit is not None:
                 line += f", promised {scale * one.limit:,.0f}"
                 if one.compared is not None and one.confidence_percent not in (None, VALUE_PERCENT):
@@ -212,7 +213,7 @@ def effects_on(
     before = [*before, alone[-1]]
     chosen = [_shown(one, predicted) for one, predicted in zip(everyone, after, strict=True)]
     causes = _causes(model, drive, profiles, others, [before, after])
-    found = []
+    found, unsure = [], []
     for index, tenant in enumerate(everyone):
         for metric, slo in chosen[index]:
             then, now = before[index][metric], after[index][metric]
@@ -222,7 +223,10 @@ def effects_on(
                 by_itself = alone[index].get(metric, then)
                 limit, sure = slo.limit(by_itself.value), slo.confidence_percent
                 compared = _compared(model, drive, slo, by_itself, now)
-                broken = compared < limit if slo.at_least else compared > limit
+                broken = not (compared >= limit if slo.at_least else compared <= limit)
+                if math.isnan(compared):
+                    unsure.append(f"{tenant.id}: {metric} {unsized(slo.confidence_percent)}")
+                    compared = None
             judged = limit, sure, compared, broken
             found.append(Effect(tenant.id, tenant is newcomer, metric, then, now, *judged, cause, share))
     why = unknown or why_not(model, drive, profiles)
@@ -232,7 +236,7 @@ def effects_on(
         for slo in tenant.slos
         if slo.metric not in predicted and moments.uses(moments.row(profile), slo.metric)
     ]
-    return sorted(found, key=lambda one: (-one.broken, -one.change_percent)), unpredicted
+    return sorted(found, key=lambda one: (-one.broken, -one.change_percent)), [*unpredicted, *unsure]
 
 
 def _predict(

@@ -48,13 +48,15 @@ def _panel(axes: Axes, label: str, effects: list[Effect]) -> None:
     for line, one in enumerate(effects):
         colour = BROKEN if one.broken else KEPT
         low, value, high = (scale * x for x in (one.after.low90, one.after.value, one.after.high90))
+        # Without an interval there is no bar.
         axes.plot([low, high], [line, line], color=colour, linewidth=5, alpha=0.25, solid_capstyle="butt")
         axes.plot(scale * one.before.value, line, "o", color="white", markeredgecolor=BEFORE, markersize=6)
         axes.plot(value, line, "o", color=colour, markersize=6)
         if one.limit is not None:
             axes.plot(scale * one.limit, line, "|", color=PROMISE, markersize=14, markeredgewidth=1.8)
         if one.cause is not None:
-            axes.annotate(f" by {one.cause}", (high, line), fontsize=7, va="center", color="#555555")
+            end = value if one.after.unsized else high
+            axes.annotate(f" by {one.cause}", (end, line), fontsize=7, va="center", color="#555555")
         who = f"{one.tenant} (new)" if one.newcomer else one.tenant
         names.append(f"{who}: {one.metric.removesuffix('_us')}")
     axes.set_yticks(range(len(names)), names)

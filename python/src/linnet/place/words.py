@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -54,11 +55,21 @@ class Drive:
 
 @dataclass(frozen=True)
 class Prediction:
-    """A metric's value, and the bounds between which nine of ten outcomes are expected."""
+    """A metric's value, and the bounds between which nine of ten outcomes are expected: NaN if nothing tells them."""
 
     value: float
     low90: float
     high90: float
+
+    @property
+    def unsized(self) -> bool:
+        """Whether there is a value without an interval."""
+        return math.isnan(self.low90) and not math.isnan(self.value)
+
+    def shown(self) -> dict[str, float | None]:
+        """As JSON."""
+        low, high = (None if math.isnan(end) else end for end in (self.low90, self.high90))
+        return {"value": self.value, "low90": low, "high90": high}
 
 
 class Interference(Protocol):

@@ -7,7 +7,6 @@ from typing import Any
 
 from linnet.place.rebalance import Advice
 from linnet.place.whatif import WhatIf
-from linnet.place.words import Prediction
 
 
 def asked(answer: WhatIf) -> dict[str, Any]:
@@ -17,8 +16,8 @@ def asked(answer: WhatIf) -> dict[str, Any]:
             "tenant": one.tenant,
             "newcomer": one.newcomer,
             "metric": one.metric,
-            "before": shown(one.before),
-            "after": shown(one.after),
+            "before": one.before.shown(),
+            "after": one.after.shown(),
             "change_percent": one.change_percent,
             "limit": one.limit,
             "confidence_percent": one.confidence_percent,
@@ -31,11 +30,6 @@ def asked(answer: WhatIf) -> dict[str, Any]:
     ]
     found = {"allowed": answer.allowed, "drive": answer.drive, "effects": effects, "reasons": answer.reasons}
     return {**found, "text": answer.text()}
-
-
-def shown(one: Prediction) -> dict[str, float]:
-    """A prediction as JSON."""
-    return {"value": one.value, "low90": one.low90, "high90": one.high90}
 
 
 def advised(found: Advice) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from linnet.place.allocate import Allocator, Settings
-from linnet.place.batch import HIGH, LOW, VALUE
+from linnet.place.batch import VALUE
 from linnet.place.cluster import NONE, Cluster, DriveSpec
 from linnet.place.drift import WINDOWS, Advice, advise, broken, drift, suffers
 from linnet.place.rebalance import rebalance
@@ -26,7 +26,7 @@ from linnet.place.service.writer import Answer, Refused, Undo
 from linnet.place.sheet import dropped
 from linnet.place.slo import Tenant, unusable
 from linnet.place.whatif import WhatIf, what_if
-from linnet.place.words import Interference, Profile
+from linnet.place.words import Interference, Prediction, Profile
 
 KINDS_MAX = 1024
 """Kinds of drives: the model is asked about a newcomer on each of them at once."""
@@ -312,7 +312,7 @@ class Operations:
         unknown = self.cluster.unknown[self.cluster.tenants_on(drive)].any()
         metrics = self.allocator.checker.model.metrics
         predictions = {
-            name: {"value": float(one[i, VALUE]), "low90": float(one[i, LOW]), "high90": float(one[i, HIGH])}
+            name: Prediction(*map(float, one[i])).shown()
             for i, name in enumerate(metrics)
             if not np.isnan(one[i, VALUE]) and not unknown
         }

@@ -86,10 +86,10 @@ class Value(Reply):
 
     value: float
     """Microseconds, or bytes per second."""
-    low90: float
-    """The lower bound: one of twenty outcomes is expected below it."""
-    high90: float
-    """The upper bound: one of twenty outcomes is expected above it."""
+    low90: float | None
+    """The lower bound: one of twenty outcomes is expected below it; null where too few drives were measured."""
+    high90: float | None
+    """The upper bound: one of twenty outcomes is expected above it; null as the lower one."""
 
 
 class TenantOut(Where):
@@ -227,7 +227,7 @@ class Effect(Reply):
     confidence_percent: int | None
     """How sure the promise is."""
     compared: float | None
-    """What is predicted at that confidence, which the limit is compared with."""
+    """What is predicted at that confidence, which the limit is compared with; null where the model has no interval."""
     broken: bool
     """Whether the promise would be broken."""
     cause: str | None
