@@ -204,7 +204,7 @@ def test_a_client_takes_what_it_acknowledges() -> None:
 
 
 def test_one_backup_is_fetched_at_a_time(tmp_path: Path) -> None:
-    """It is in memory until its client has taken it, or has left."""
+    """The log is not taken into the file until its client has taken it, or has left."""
     with Service(tmp_path / "s.db", before=SMALL) as service:
         client = service.client()
         client.ask("POST", "/v1/drives", drives(3000))

@@ -36,9 +36,12 @@ def test_a_pod_is_killed_only_if_it_takes_no_requests(tmp_path: Path) -> None:
     text = (PACKAGING / "kubernetes" / "place.yaml").read_text()
     probes = {
         name: text.split(f"{name}:\n", 1)[1].split("path: ", 1)[1].split(",", 1)[0]
-        for name in ("livenessProbe", "readinessProbe")
+        for name in ("startupProbe", "livenessProbe", "readinessProbe")
     }
-    assert probes == {"livenessProbe": "/livez", "readinessProbe": "/healthz"}
+    assert probes == {"startupProbe": "/livez", "livenessProbe": "/livez", "readinessProbe": "/healthz"}
+    start = text.split("startupProbe:\n", 1)[1]
+    pause, times = (int(start.split(f"{word}: ", 1)[1].split()[0]) for word in ("periodSeconds", "failureThreshold"))
+    assert pause * times >= 300, "to take in a large state takes a minute, and nobody is answered before"
     assert "limits: { memory:" in text
     stuck = "import threading\nfrom linnet.place.service.operations import Operations\n"
     stuck += "Operations.list_drives = lambda *words: threading.Event().wait()"

@@ -177,10 +177,39 @@ def test_a_copy_has_what_only_the_log_has(tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     with contextlib.closing(State(tmp_path / "s.db")) as state:
         _answer(state)
-        copy.write_bytes(state.copy())
+        content = state.copy()
+        content.done()
+        copy.write_bytes(content.part(0, content.size))
         assert _has_answers(copy)
         with state.transaction():
             state.answer("more", "digest", 201, {})
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_a_copy_in_pieces_is_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool) -> None:
+    """Commits wait in the log meanwhile. Only where the log cannot be taken into the file is all of it in memory."""
+    path, copy, length = tmp_path / "s.db", tmp_path / "copy.db", 5000
+    with contextlib.closing(State(path)) as state:
+        _answer(state)
+        with monkeypatch.context() as patched:
+            if full:
+                patched.setattr(state, "checkpoint", lambda: False)
+            content = state.copy()
+        before = path.read_bytes() if not full else b""
+        pieces = []
+        for at in range(0, content.size, length):
+            pieces.append(content.part(at, length))
+            with state.transaction():
+                state.answer(f"more{at}", "digest", 201, {"text": "x" * 10_000})
+            assert state.checkpoint() == full
+        assert max(map(len, pieces)) == length and sum(map(len, pieces)) == content.size
+        copy.write_bytes(b"".join(pieces))
+        assert full or copy.read_bytes() == before == path.read_bytes()
+        content.done()
+        assert state.checkpoint()
+        with contextlib.closing(State(copy, create=False)) as other:
+            assert other.answered("more0") is None
+        assert _has_answers(copy)
 
 
 @pytest.mark.parametrize(

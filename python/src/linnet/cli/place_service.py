@@ -15,7 +15,7 @@ from rich.markup import escape
 from linnet.cli.options import AsJson, Seed
 from linnet.cli.output import console, destination, percent, print_json, table, warn
 from linnet.extras import require
-from linnet.files import write_whole
+from linnet.files import whole_file, write_whole
 from linnet.place.allocate import Settings
 from linnet.place.catalogue import profiles as shipped
 from linnet.place.confidence import VALUE_PERCENT
@@ -65,6 +65,8 @@ SloOption = Annotated[
 ]
 CapacityOption = Annotated[int, typer.Option("--capacity-bytes", help="What the tenant stores.", min=0)]
 DriveOption = Annotated[str | None, typer.Option("--drive", help="This drive or none.")]
+PART = 1 << 20
+"""Bytes of a backup that are written at once."""
 SHOWN_MAX = 40
 """Letters of an id that a message repeats."""
 SLO = re.compile(
@@ -305,9 +307,12 @@ def backup_command(
         raise typer.BadParameter(said, param_hint="--out")
     with opened(state, books_alone=True) as do:
         copy, found = do.state.copy(), {"drives": len(do.cluster), "tenants": do.cluster.placed}
-    write_whole(out, copy)
+        with whole_file(out) as file:
+            for at in range(0, copy.size, PART):
+                file.write(copy.part(at, PART))
+        copy.done()
     if json:
-        print_json({"bytes": len(copy), **found})
+        print_json({"bytes": copy.size, **found})
     else:
         console.print(f"{out}: {found['drives']} drives, {found['tenants']} tenants", markup=False)
 

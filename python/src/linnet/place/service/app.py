@@ -29,6 +29,7 @@ from linnet.place.service.operations import Operations
 from linnet.place.service.pods import Pods
 from linnet.place.service.rows import POD
 from linnet.place.service.schema import NAME, profile_of
+from linnet.place.service.state_file import Copy
 from linnet.place.service.telemetry import Telemetry
 from linnet.place.service.writer import Answer, Refused, Undo, Writer, not_written
 from linnet.place.words import Profile
@@ -49,22 +50,23 @@ Limit = Annotated[int, Query(ge=1, le=1000, description="How many the page has a
 
 
 class Copied(Response):
-    """An SQLite file, which is kept in memory until its client has taken all but the last part."""
+    """An SQLite file, of which a part is in memory."""
 
     media_type = "application/vnd.sqlite3"
 
-    def __init__(self, content: bytes, taken: Callable[[], None], status_code: int = 200) -> None:
-        """``taken`` is called when it is not kept any more."""
-        super().__init__(content, status_code)
-        self._taken = taken
+    def __init__(self, content: Copy, taken: Callable[[], None], status_code: int = 200) -> None:
+        """``taken`` is called when no part is asked for any more."""
+        super().__init__(None, status_code, {"content-length": str(content.size)})
+        self._content, self._taken = content, taken
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it, each part when the one before is nearly sent."""
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            for at in range(0, len(self.body), PART):
-                part = bytes(self.body[at : at + PART])
-                await send({"type": "http.response.body", "body": part, "more_body": at + PART < len(self.body)})
+            for at in range(0, self._content.size, PART):
+                part = await asyncio.to_thread(self._content.part, at, PART)
+                more = at + PART < self._content.size
+                await send({"type": "http.response.body", "body": part, "more_body": more})
         finally:
             self._taken()
 
@@ -115,18 +117,28 @@ class Service:
         return Answered(answer.body, answer.status)
 
     async def copy(self) -> Copied:
-        """A copy of the state, one at a time: its client decides how long it is in memory."""
+        """A copy of the state, one at a time: its client decides how long the log is not taken into the file."""
         if self._copying:
             raise Refused(503, "busy", "a backup is being fetched; ask again later")
 
+        def made() -> Copy:
+            # On the writer's thread, whether or not the client still waits.
+            content = self.operations.state.copy()
+            made_of.append(content)
+            return content
+
         def taken() -> None:
+            for content in made_of:
+                content.done()
             self._copying = False
 
+        made_of: list[Copy] = []
         self._copying = True
+        asking = asyncio.ensure_future(self.read(made))
         try:
-            return Copied(await self.read(self.operations.state.copy), taken)
+            return Copied(await asyncio.shield(asking), taken)
         except BaseException:
-            taken()
+            asking.add_done_callback(lambda asked: taken())
             raise
 
     def close(self) -> None:

@@ -23,6 +23,7 @@ from linnet.place.service import rows
 from linnet.place.service.state_file import (
     APPLICATION,
     VERSION,
+    Copy,
     StateError,
     StateFull,
     StateMoved,
@@ -95,7 +96,10 @@ class State:
             raise explained(path, error) from error
         try:
             # Another process may have made it meanwhile.
+            self._copied = False
             self._made = self._open() and not there
+            # For copies, until the end: to close any descriptor of the file gives up the locks that this process has.
+            self._read_only = file.open("rb", buffering=0)
             # With the log, which has what was answered a moment ago. SQLite keeps one while the file is open.
             self._log = log_of(file)
             self._identity, self._log_identity = identity(path), identity(self._log)
@@ -111,6 +115,7 @@ class State:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = FULL")
         self._db.execute("PRAGMA foreign_keys = ON")
+        self._db.execute("PRAGMA wal_autocheckpoint = 0")  # see checkpoint
         self._db.execute("BEGIN IMMEDIATE")
         self._db.execute("COMMIT")
         if empty := not checked(self.path, self._db):
@@ -132,30 +137,44 @@ class State:
     def close(self) -> None:
         """Give the file back."""
         self._db.close()
+        self._read_only.close()
 
     def give_up(self) -> None:
         """The same where what it was opened for failed: then a file that was made for it goes."""
-        self._db.close()
+        self.close()
         if self._made:
             Path(os.path.realpath(self.path)).unlink(missing_ok=True)
 
     def checkpoint(self) -> bool:
         """Take the log into the file, which then has everything by itself.
 
-        False if that failed, as on a full disk: the log has it still.
+        False if that failed, as on a full disk, or while a copy of the file is taken: the log has it still.
         """
+        if self._copied:
+            return False
         try:
             busy, *_ = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         except sqlite3.Error:
             return False
         return not busy
 
-    def copy(self) -> bytes:
-        """The content of a file that has everything which was committed. It is put together in memory: a full disk does
-        not keep anybody from a backup."""
+    def copy(self) -> Copy:
+        """The content of a file that has everything which was committed.
+
+        It is that of the file, which no checkpoint changes until the copy is done. Where the log cannot be taken into
+        the file it is put together in memory: a full disk does not keep anybody from a backup.
+        """
+        if self.checkpoint():
+            self._copied = True
+            file = self._read_only.fileno()
+            return Copy(os.fstat(file).st_size, lambda at, length: os.pread(file, length, at), self._copy_done)
         if not hasattr(self._db, "serialize"):
             raise StateError(f"{self.path}: SQLite {sqlite3.sqlite_version} copies no state; 3.36 or a newer one does")
-        return self._db.serialize()
+        content = self._db.serialize()
+        return Copy(len(content), lambda at, length: content[at : at + length], lambda: None)
+
+    def _copy_done(self) -> None:
+        self._copied = False
 
     def where_it_was(self) -> None:
         """Raise StateMoved if the path leads to another file than the one that is open, or to none; so for its log."""

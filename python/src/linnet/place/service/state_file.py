@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import resource
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 APPLICATION = 0x4C4E5450
@@ -24,6 +26,18 @@ class StateFull(OSError):
 
 class StateMoved(StateFull):
     """The file is no longer where it was opened."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The content of a state at one moment."""
+
+    size: int
+    """Bytes of all of it."""
+    part: Callable[[int, int], bytes]
+    """So many bytes from an offset on: the second argument, and the first. Any thread may ask."""
+    done: Callable[[], None]
+    """To be called when no part is asked for any more."""
 
 
 def inspect(path: Path, file: Path, create: bool) -> None:
