@@ -199,7 +199,7 @@ def decide(case):
 
 
 def place_copy(case):
-    """Returns policy and replica of a second copy: the one in service that is preferred, without networks and probes."""
+    """Policy and replica of a second copy: the one in service that is preferred, without networks and probes."""
     policy, replicas = followed(case), case["replicas"]
     if policy in ("linnos", "baseline"):
         policy = "ewma-inflight"
