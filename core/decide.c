@@ -91,7 +91,7 @@ static void set_eligible(struct linnet_decision *decision, uint32_t fallback)
 static inline __attribute__((always_inline)) uint32_t next_to_score(struct linnet_decision *decision, uint32_t *preferred)
 {
 	uint32_t last = decision->choice.replica, unknown = decision->trees & ~(uint32_t)decision->scored, policy = LINNET_BEST;
-	const struct linnet_candidate *own = &decision->candidates[last];
+	struct linnet_candidate *own = &decision->candidates[last];
 
 	/* The replica asked last has the least score and waits no longer than when it was preferred. */
 	if (decision->scored && own->score <= LINNET_SCORE_LEAST && expected_ns(own) <= decision->expected_ns) {
@@ -101,6 +101,8 @@ static inline __attribute__((always_inline)) uint32_t next_to_score(struct linne
 	/* All scores are equal: the order is that of the wait. */
 	if (!(decision->in_service & ~unknown))
 		policy = LINNET_EWMA_INFLIGHT;
+	else /* one has been asked, the last of them here: it is still eligible, whatever the caller has made of it */
+		own->eligible = 1;
 	*preferred = linnet_preferred(policy, decision->candidates, decision->count);
 	if (!(unknown >> *preferred & 1))
 		return LINNET_NO_REPLICA;
@@ -111,7 +113,7 @@ static inline __attribute__((always_inline)) uint32_t next_to_score(struct linne
 }
 
 /* linnos: the next replica whose network to run, or none if the last one did not predict slow. */
-static uint32_t next_in_order(const struct linnet_decision *decision)
+static uint32_t next_in_order(struct linnet_decision *decision)
 {
 	uint32_t last = 31 - (uint32_t)__builtin_clz(decision->in_service);
 
@@ -123,6 +125,8 @@ static uint32_t next_in_order(const struct linnet_decision *decision)
 		if (!decision->candidates[k].slow)
 			break;
 	}
+	/* Still, whatever the caller has made of it: the choice has a candidate. */
+	decision->candidates[last].eligible = 1;
 	return LINNET_NO_REPLICA;
 }
 
@@ -253,6 +257,8 @@ uint32_t linnet_copy_next(struct linnet_decision *decision)
 {
 	uint32_t preferred, k;
 
+	if (decision->chosen)
+		return LINNET_NO_REPLICA;
 	/* A replica that is out of service is tested by probes, not by copies. */
 	if (!decision->in_service)
 		set_eligible(decision, 0);
@@ -264,6 +270,7 @@ uint32_t linnet_copy_next(struct linnet_decision *decision)
 		preferred = linnet_preferred(decision->policy, decision->candidates, decision->count);
 	}
 	decision->choice = (struct linnet_choice){ preferred, 0, 0 };
+	decision->chosen = 1;
 	return LINNET_NO_REPLICA;
 }
 

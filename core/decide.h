@@ -153,12 +153,15 @@ struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint3
  * In three steps, because reading a replica's state may need its lock, and asking every model is too expensive:
  *
  *   linnet_decision_begin       sets the policy
- *   the caller                  fills in candidates[k] of each usable replica (linnet_replica_describe)
+ *   the caller                  fills in candidates[k] of each usable replica (linnet_replica_describe); of the others,
+ *                               up to `count`, `eligible` is 0 or 1
  *   linnet_decision_next        returns a replica whose model must be asked: if `asks_trees`, the trees, for `known` and
  *                               `score` of its candidate; else the network, for `known` and `slow`. Call it until the
  *                               decision is complete: LINNET_NO_REPLICA
  *
- * Trees are asked only as far as the choice depends on their scores. It is the choice that all scores would give.
+ * Trees are asked only as far as the choice depends on their scores. It is the choice that all scores would give. What
+ * each step finds in `eligible` counts, so between the steps the caller leaves it as it is. A caller that does not still
+ * gets the number of a replica, perhaps of one that is not in service.
  */
 struct linnet_decision {
 	/* From the caller, before the first step: */
@@ -195,8 +198,8 @@ uint32_t linnet_decision_next(struct linnet_decision *decision, const struct lin
 
 /*
  * Where a second copy of a late read goes, if linnet_hedge_ask allows one: `choice`, with the same steps. The usable replicas
- * are those that could take a copy. linnet_copy_next returns a replica whose trees must be asked. There is no verdict and no
- * probe; without a usable replica in service the choice is LINNET_NO_REPLICA. Networks are not run for a copy: linnos, and
+ * are those that could take a copy. linnet_copy_next, not linnet_decision_next, returns a replica whose trees must be asked.
+ * There is no verdict and no probe; without a usable replica in service the choice is LINNET_NO_REPLICA. Networks are not run for a copy: linnos, and
  * baseline, choose as ewma-inflight does.
  */
 void linnet_copy_begin(struct linnet_decision *decision, const struct linnet_settings *settings);

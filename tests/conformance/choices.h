@@ -286,6 +286,64 @@ static void grown_wait(void)
 }
 
 /*
+ * A caller that takes back between the steps that replicas are eligible gets one of those that were in service: by trees,
+ * by networks, and of a copy.
+ */
+static void none_eligible(void)
+{
+	for (uint32_t kind = 0; kind < 5; kind++) {
+		struct linnet_decision decision;
+		struct linnet_budget revokes = { 0 };
+		struct linnet_settings settings;
+		uint32_t k, steps = 0, is_copy = kind == 4;
+
+		linnet_settings_init(&settings);
+		settings.policy = kind & 2 ? LINNET_LINNOS : LINNET_BEST;
+		memset(&decision, 0xa5, sizeof(decision));
+		decision.now_ns = 0;
+		decision.count = 4;
+		decision.usable = decision.trees = decision.networks = 6;
+		decision.may_revoke = kind & 1;
+		(is_copy ? linnet_copy_begin : linnet_decision_begin)(&decision, &settings);
+		for (k = 0; k < decision.count; k++)
+			decision.candidates[k] = (struct linnet_candidate){ .score = LINNET_SCORE_LEAST, .eligible = 1 };
+		while ((k = is_copy ? linnet_copy_next(&decision) : linnet_decision_next(&decision, &settings, &revokes)) !=
+		       LINNET_NO_REPLICA) {
+			linnet_candidate_scored(&decision.candidates[k], 100, 0);
+			for (k = 0; k < decision.count; k++)
+				decision.candidates[k].eligible = 0;
+			steps++;
+		}
+		check(steps > 0, "asked before none was eligible");
+		check(decision.choice.replica == 1 || decision.choice.replica == 2, "a replica in service");
+		/* What is decided stays so. */
+		k = is_copy ? linnet_copy_next(&decision) : linnet_decision_next(&decision, &settings, &revokes);
+		check(k == LINNET_NO_REPLICA && decision.choice.replica < decision.count, "complete");
+	}
+}
+
+/* A copy for which no replica is in service has none, also if one comes back before the caller asks again. */
+static void no_place_for_a_copy(void)
+{
+	struct linnet_decision decision;
+	struct linnet_settings settings;
+
+	linnet_settings_init(&settings);
+	memset(&decision, 0xa5, sizeof(decision));
+	decision.now_ns = decision.networks = decision.may_revoke = 0;
+	decision.count = 3;
+	decision.usable = decision.trees = 7;
+	linnet_copy_begin(&decision, &settings);
+	memset(decision.candidates, 0, sizeof(decision.candidates));
+	for (int step = 0; step < 2; step++) {
+		check(linnet_copy_next(&decision) == LINNET_NO_REPLICA, "nothing to ask");
+		check(decision.choice.replica == LINNET_NO_REPLICA && !decision.in_service, "no place for a copy");
+		for (uint32_t k = 0; k < decision.count; k++)
+			decision.candidates[k].eligible = 1;
+	}
+}
+
+/*
  * hedge DELAY PER_MILLION BURST EARNED = SENT SENT_AGAIN DELAY, then ELIGIBLE IN_FLIGHT EWMA of each replica; or
  * answered DELAY LATENCY = DELAY; or due DELAY SENT = DUE.
  */

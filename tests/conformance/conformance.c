@@ -121,6 +121,8 @@ int main(int argc, char **argv)
 	many_errors();
 	many_in_flight();
 	grown_wait();
+	none_eligible();
+	no_place_for_a_copy();
 	decided_at_once();
 	verdicts_at_limits();
 	verdicts_by_page();

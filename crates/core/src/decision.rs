@@ -119,20 +119,33 @@ pub enum Asked {
 /// Call [`Decision::begin`], then [`Decision::describe`] for each usable replica, then [`Decision::next_to_ask`] until
 /// it returns none; then the [`Decision::answer`] is complete. For a second copy of a late read these are
 /// [`Decision::begin_copy`], [`Decision::describe`], [`Decision::next_of_copy`] and [`Decision::copy`].
+///
+/// Once a model has been asked, only what it answers is to be written: which candidates are eligible is then decided.
 #[derive(Clone, Debug)]
-pub struct Decision(ffi::Decision);
+pub struct Decision {
+    raw: ffi::Decision,
+    begun: Begun,
+}
+
+/// What a [`Decision`] is of: C follows the fields that the one has set, not the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    Nothing,
+    Read,
+    Copy,
+}
 
 impl Decision {
     /// Memory for a decision.
     pub fn new() -> Decision {
-        Decision(ffi::Decision::default())
+        Decision { raw: ffi::Decision::default(), begun: Begun::Nothing }
     }
 
     /// # Panics
     /// For a question without usable replicas, or with more than there can be.
     #[inline]
     pub fn begin(&mut self, settings: &Settings, question: &Question) {
-        let raw = self.put(question);
+        let raw = self.put(question, Begun::Read);
         // SAFETY: a struct of C's layout and settings of its own; `put` has checked what C follows.
         unsafe { ffi::linnet_decision_begin(raw, settings) }
     }
@@ -142,18 +155,19 @@ impl Decision {
     /// # Panics
     /// As [`Decision::begin`].
     pub fn begin_copy(&mut self, settings: &Settings, question: &Question) {
-        let raw = self.put(question);
+        let raw = self.put(question, Begun::Copy);
         // SAFETY: as in `begin`.
         unsafe { ffi::linnet_copy_begin(raw, settings) }
     }
 
-    fn put(&mut self, question: &Question) -> &mut ffi::Decision {
+    fn put(&mut self, question: &Question, begun: Begun) -> &mut ffi::Decision {
         let Question { now_ns, replicas, usable, trees, networks, may_revoke } = *question;
         assert!(
             (1..=REPLICAS_MAX).contains(&replicas) && usable != 0 && u32::from(usable) >> replicas == 0,
             "{question:?}"
         );
-        let raw = &mut self.0;
+        self.begun = begun;
+        let raw = &mut self.raw;
         (raw.now_ns, raw.count, raw.usable) = (now_ns, replicas as u8, usable);
         (raw.trees, raw.networks, raw.may_revoke) = (trees, networks, u8::from(may_revoke));
         raw
@@ -162,37 +176,44 @@ impl Decision {
     /// The state of the k-th replica, to be filled in.
     #[inline]
     pub fn describe(&mut self, k: usize) -> &mut Candidate {
-        &mut self.0.candidates[k]
+        &mut self.raw.candidates[k]
     }
 
     /// The model that must be asked next; `None` if the decision is complete. `revokes` pays for a revoke. Trees are
     /// asked only as far as the choice depends on their scores.
+    ///
+    /// # Panics
+    /// Unless it was begun by [`Decision::begin`].
     #[inline]
     pub fn next_to_ask(&mut self, settings: &Settings, revokes: &mut Budget) -> Option<Asked> {
-        assert!(self.0.usable != 0, "no decision has begun");
-        // SAFETY: a decision has begun, so the fields that C follows are set; it keeps none of the references.
-        let k = unsafe { ffi::linnet_decision_next(&mut self.0, settings, revokes) } as usize;
-        let asked = if self.0.asks_trees != 0 { Asked::Trees(k) } else { Asked::Network(k) };
+        assert!(self.begun == Begun::Read, "no decision has begun");
+        // SAFETY: a decision has begun, so the fields that C follows are set, and of the candidates it follows none; it
+        // keeps none of the references.
+        let k = unsafe { ffi::linnet_decision_next(&mut self.raw, settings, revokes) } as usize;
+        let asked = if self.raw.asks_trees != 0 { Asked::Trees(k) } else { Asked::Network(k) };
         (k < REPLICAS_MAX).then_some(asked)
     }
 
     /// The replica whose trees must be asked next for the place of a copy; `None` if that is known: [`Decision::copy`].
+    ///
+    /// # Panics
+    /// Unless it was begun by [`Decision::begin_copy`].
     pub fn next_of_copy(&mut self) -> Option<usize> {
-        assert!(self.0.usable != 0, "no decision has begun");
+        assert!(self.begun == Begun::Copy, "no decision on a copy has begun");
         // SAFETY: as in `next_to_ask`.
-        let k = unsafe { ffi::linnet_copy_next(&mut self.0) } as usize;
+        let k = unsafe { ffi::linnet_copy_next(&mut self.raw) } as usize;
         (k < REPLICAS_MAX).then_some(k)
     }
 
     /// Where the copy goes; `None` if no usable replica is in service.
     pub fn copy(&self) -> Option<usize> {
-        Some(self.0.choice.replica as usize).filter(|&k| k < REPLICAS_MAX)
+        Some(self.raw.choice.replica as usize).filter(|&k| k < REPLICAS_MAX)
     }
 
     /// The answer.
     #[inline]
     pub fn answer(&self) -> Answer {
-        let ffi::Decision { choice, verdict, denied, .. } = &self.0;
+        let ffi::Decision { choice, verdict, denied, .. } = &self.raw;
         let verdict = match verdict {
             0 => Verdict::Submit,
             1 => Verdict::Revoke,

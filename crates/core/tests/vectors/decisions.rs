@@ -127,6 +127,46 @@ fn copies() {
     assert!(nowhere > 10 && scored > 100, "{nowhere} go nowhere, {scored} scores");
 }
 
+/// Candidates that are no longer eligible once a model was asked: the choice is one of those that were in service.
+#[test]
+fn none_eligible_between_the_steps() {
+    let own = Candidate { eligible: true, score: -2 * TREE_ONE, ..Candidate::default() };
+    for (policy, may_revoke) in [Policy::Best, Policy::Linnos].into_iter().flat_map(|p| [(p, false), (p, true)]) {
+        let settings = Settings { policy, ..Settings::default() };
+        let question = Question { now_ns: 0, replicas: 4, usable: 6, trees: 6, networks: 6, may_revoke };
+        let (mut decision, mut revokes, mut asked) = (Decision::new(), Budget::default(), 0);
+        decision.begin(&settings, &question);
+        (0..4).for_each(|k| *decision.describe(k) = own);
+        while decision.next_to_ask(&settings, &mut revokes).is_some() {
+            (0..4).for_each(|k| *decision.describe(k) = Candidate { known: true, slow: true, score: 100, ..own });
+            (0..4).for_each(|k| decision.describe(k).eligible = false);
+            asked += 1;
+        }
+        let replica = decision.answer().replica;
+        assert!(asked > 0 && (1..=2).contains(&replica), "{policy:?}: {replica} after {asked}");
+
+        decision.begin_copy(&settings, &question);
+        (0..4).for_each(|k| *decision.describe(k) = own);
+        while let Some(k) = decision.next_of_copy() {
+            *decision.describe(k) = Candidate { eligible: false, score: 100, ..own };
+            (0..4).for_each(|k| decision.describe(k).eligible = false);
+        }
+        let copy = decision.copy();
+        assert!(copy.is_some_and(|k| (1..=2).contains(&k)), "{policy:?}: {copy:?}");
+        assert_eq!((decision.next_of_copy(), decision.copy()), (None, copy));
+    }
+}
+
+/// A decision on a read is not continued as one on its copy, which may have no replica.
+#[test]
+#[should_panic(expected = "no decision on a copy has begun")]
+fn a_read_is_not_its_copy() {
+    let mut decision = Decision::new();
+    let question = Question { now_ns: 0, replicas: 2, usable: 3, trees: 0, networks: 0, may_revoke: true };
+    decision.begin(&Settings::default(), &question);
+    decision.next_of_copy();
+}
+
 /// Second copies of `hedge.txt`.
 #[test]
 fn hedges() {
