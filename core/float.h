@@ -5,6 +5,15 @@
 
 #include "train.h"
 
+/*
+ * Results are the same to the bit in every build, and NaN is found by comparisons. Flags that allow otherwise are refused;
+ * -ffp-contract=fast cannot be seen here.
+ */
+#if defined(__FAST_MATH__) || __FINITE_MATH_ONLY__ || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
+	defined(__NO_SIGNED_ZEROS__)
+#error "linnet's float units need exact arithmetic: compile without -ffast-math, or with -fno-fast-math -ffp-contract=off last"
+#endif
+
 #define LINNET_FLOAT_MAX 0x1.fffffep127f /* the largest finite float */
 #define LINNET_LANES 16 /* floats of a row are padded to this; sums across a row are kept in this many lanes */
 

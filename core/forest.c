@@ -7,6 +7,7 @@
  * no branch; a walk that has reached its leaf repeats its last step. Thresholds and inputs are compared as integers
  * that have the order of the floats. The sum runs over the trees in their order, as scikit-learn adds them.
  */
+#include "float.h"
 #include "place.h"
 #include "tree.h"
 

@@ -8,6 +8,7 @@
  * rows and the square of a float cannot overflow: from moments as a file may hold them (knob.c), the variance stays
  * below 2^258.
  */
+#include "float.h"
 #include "tune.h"
 
 union single {

@@ -3,7 +3,7 @@
  * Rounds floats to integers (LinnOS, section 4.5: three decimals). With weights times s in every layer, the sums after
  * layer k are s^(k+1) times those of the float network, so the biases of layer k are multiplied by s^(k+1).
  */
-#include "train.h"
+#include "float.h"
 
 int linnet_quantise(const float *values, size_t count, double scale, int64_t *integers)
 {

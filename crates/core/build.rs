@@ -30,6 +30,8 @@ fn units(core: &Path) -> Vec<Unit> {
 }
 
 /// Flags for floats with reproducible bits: no contraction, no errno, and results that do not depend on vector width.
+///
+/// Those of `CFLAGS` come after ours. `core/float.h` refuses `-ffast-math` and its like, but cannot see contraction.
 fn build() -> cc::Build {
     let mut build = cc::Build::new();
     build.std("c11").opt_level(3).warnings(true).extra_warnings(true).flags([
@@ -37,6 +39,12 @@ fn build() -> cc::Build {
         "-fno-math-errno",
         "-Wno-psabi",
     ]);
+    let compiler = build.get_compiler();
+    let contraction = compiler.args().iter().rfind(|flag| flag.to_string_lossy().starts_with("-ffp-contract="));
+    assert!(
+        contraction.is_some_and(|flag| flag == "-ffp-contract=off"),
+        "{contraction:?} of CFLAGS changes the bits of training; build linnet-core without it"
+    );
     build
 }
 
