@@ -242,6 +242,18 @@ static int can_be_learned(const struct linnet_float_network *network, const stru
 	return 1;
 }
 
+/*
+ * Whether the network and the second moments are finite. The square of a gradient above 1.8e19 is not: Adam divides by the
+ * moment, so that the weight would never move again. The first moments are, where the second ones are.
+ */
+static int is_finite(const struct linnet_trainer *trainer)
+{
+	size_t n = trainer->network->value_count;
+
+	return linnet_float_within(trainer->network->values, n, LINNET_FLOAT_MAX) &&
+	       linnet_float_within(trainer->moments2, n, LINNET_FLOAT_MAX);
+}
+
 int linnet_trainer_epoch(struct linnet_trainer *trainer, const struct linnet_rows *rows, double *loss)
 {
 	const struct linnet_float_network *network = trainer->network;
@@ -282,7 +294,7 @@ int linnet_trainer_epoch(struct linnet_trainer *trainer, const struct linnet_row
 		step(trainer);
 	}
 	trainer->epoch++;
-	*loss = sum / rows->count;
+	*loss = is_finite(trainer) ? sum / rows->count : (double)__builtin_inff();
 	return 0;
 }
 

@@ -138,16 +138,16 @@ int linnet_trainer_init(struct linnet_trainer *trainer, struct linnet_float_netw
 
 /*
  * One pass over all rows, in an order drawn from the seed and the number of the epoch. *loss is the mean of the rows'
- * losses, each before its own step; where it is not finite, nor is the network. The same input gives the same bits for all
- * vector widths. LINNET_E_SHAPE if the rows
- * are not as many as the run has; LINNET_E_INPUT for a value or target that is not finite or a class out of range: a NaN
- * in one row would become one in every weight.
+ * losses, each before its own step. It is not finite where training has diverged: where a row's loss is not (the square of a
+ * target of 1.9e19), or a weight of the network, or a moment (Adam's, of a gradient of that size). The same input gives the
+ * same bits for all vector widths. LINNET_E_SHAPE if the rows are not as many as the run has; LINNET_E_INPUT for a value or
+ * target that is not finite or a class out of range: a NaN in one row would become one in every weight.
  */
 int linnet_trainer_epoch(struct linnet_trainer *trainer, const struct linnet_rows *rows, double *loss);
 
 /*
- * Rounds a layer to integers: weights times weight_scale, biases times bias_scale, halves away from zero.
- * LINNET_E_RANGE when a product is not finite or leaves 63 bits.
+ * Rounds numbers to integers: each times `scale`, halves away from zero. LINNET_E_RANGE when a product is not within 9.2e18
+ * of 0, a little less than 2^63.
  */
 int linnet_quantise(const float *values, size_t count, double scale, int64_t *integers);
 

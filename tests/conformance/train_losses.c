@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* Losses and the functions that they use, against the mathematical library and the definitions in doubles. */
+/*
+ * Losses and the functions that they use, against the mathematical library and the definitions in doubles; and when the loss
+ * of an epoch is not finite.
+ */
 #include "training.h"
 
 #define OUTPUTS_MAX 5
@@ -128,11 +131,55 @@ static uint64_t check_loss(uint32_t loss, uint32_t activation, uint32_t n, uint6
 	return hash;
 }
 
+/* The loss is finite if the row's loss, the network and the moments are: each of them by itself, and none. */
+static void divergences(void)
+{
+	static const struct {
+		uint32_t loss, optimiser;
+		float rate, input, target, weight;
+		int diverges;
+	} runs[] = {
+		{ LINNET_SQUARE, LINNET_ADAM, 1, 1, 1e15f, 1, 0 },  { LINNET_SQUARE, LINNET_ADAM, 1, 1, 1e20f, 1, 1 },
+		{ LINNET_HINGE, LINNET_ADAM, 1, 1e18f, 1, 1, 0 },   { LINNET_HINGE, LINNET_ADAM, 1, 1e25f, 1, 1, 1 },
+		{ LINNET_HINGE, LINNET_ADAM, 1, 1, 1, 1e18f, 0 },   { LINNET_HINGE, LINNET_ADAM, 1, 1, 1, 1e25f, 1 },
+		{ LINNET_HINGE, LINNET_SGD, 1e38f, 1, 1, 1, 0 },    { LINNET_HINGE, LINNET_SGD, 1e38f, 10, 1, 1, 1 },
+		{ LINNET_SQUARE, LINNET_SGD, 0, 1, 1e20f, 1, 1 },
+	};
+	const struct linnet_float_shape shape = { 2, LINNET_LINEAR };
+	struct linnet_float_network network;
+	struct linnet_trainer trainer;
+	float *values = room(sizeof(float) * 64);
+
+	for (uint32_t n = 0; n < sizeof(runs) / sizeof(runs[0]); n++) {
+		const struct linnet_train_options options = {
+			.loss = runs[n].loss, .optimiser = runs[n].optimiser, .batch = 1, .learning_rate = runs[n].rate,
+			.beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-7f, .false_submit_weight = runs[n].weight,
+		};
+		const float inputs[] = { runs[n].input, 0 }, targets[] = { 0, runs[n].target };
+		struct linnet_rows rows = { .count = 1, .values = inputs, .targets = targets };
+		double loss = 0;
+		size_t size;
+		void *memory;
+
+		CHECK(linnet_float_plan(&network, 2, &shape, 1) == 0);
+		CHECK(linnet_float_place(&network, values, network.value_count, 1) == 0);
+		memset(values, 0, sizeof(float) * network.value_count);
+		size = linnet_trainer_size(&network, 1);
+		memory = room(size);
+		CHECK(linnet_trainer_init(&trainer, &network, &options, 1, memory, size) == 0);
+		CHECK(linnet_trainer_epoch(&trainer, &rows, &loss) == 0);
+		CHECK(runs[n].diverges ? !isfinite(loss) : isfinite(loss));
+		leave(memory, size);
+	}
+	leave(values, sizeof(float) * 64);
+}
+
 void check_losses(void)
 {
 	uint64_t hash = HASH_START;
 
 	functions();
+	divergences();
 	for (uint32_t draw = 0; draw < 600; draw++) {
 		for (uint32_t loss = LINNET_HINGE; loss <= LINNET_SOFTMAX; loss++)
 			hash = check_loss(loss, LINNET_LINEAR, 2 + below(OUTPUTS_MAX - 1), hash);

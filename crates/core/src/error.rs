@@ -32,8 +32,8 @@ pub enum Error {
     /// Training options or rows that do not fit each other.
     #[error("training refused: {0}")]
     Training(String),
-    /// The loss is no longer finite.
-    #[error("training diverged in epoch {epoch}; use a smaller learning rate")]
+    /// The loss, a weight or a moment of a gradient is no longer finite.
+    #[error("training diverged in epoch {epoch}; use a smaller learning rate, bias, inputs or targets")]
     Diverged {
         /// Counted from 0.
         epoch: usize,

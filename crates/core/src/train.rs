@@ -130,7 +130,7 @@ pub(crate) fn run_set(
 ///
 /// # Errors
 /// [`Error::Training`] for options or rows that do not fit each other, and for a number that is not finite;
-/// [`Error::Diverged`] if the loss is no longer finite.
+/// [`Error::Diverged`] if the loss, a weight or a moment of a gradient is no longer finite.
 pub fn train_f32(
     options: &TrainOptions,
     inputs: usize,

@@ -304,6 +304,10 @@ fn numbers_that_are_not_finite_are_refused() {
         let told = train_f32(&options, 3, &large, 1, &targets, &mut |_, _| true);
         assert_eq!(told.err(), Some(Error::Diverged { epoch: 0 }));
     }
+    // Gradients whose squares are infinite: Adam would not move those weights any more.
+    let bias = TrainOptions { false_submit_weight: 1e25, ..TrainOptions::default() };
+    let (digits, slow) = labelled(10, 8);
+    assert_eq!(train(&bias, &digits, &slow, &mut |_, _| true).err(), Some(Error::Diverged { epoch: 0 }));
 }
 
 #[test]
