@@ -5,6 +5,9 @@
  *   fixed-width integers, size_t, NULL   <stdint.h> and <stddef.h>, or <linux/types.h> in the kernel
  *   a 128-bit integer                    the compiler's (64-bit targets)
  *   atomic loads, stores, compare-swap   the compiler's, on aligned 32 and 64 bits
+ *   the usual arithmetic of floats       where they are used: rounding to nearest, and subnormal numbers are kept. Programs
+ *                                        that GCC links with -ffast-math take these for 0 (FTZ, DAZ): training gives other
+ *                                        bits, and linnet_fast_tree_leaf other leaves than linnet_tree_leaf
  *
  * Nothing else: no library, allocator, clock, lock or log. Copies and fills of memory are written out below with a
  * barrier in the loop, so that the compiler does not turn them into calls of memcpy and memset. Of other loops it may

@@ -42,7 +42,10 @@ struct linnet_ring {
 	uint64_t spare2[6];
 };
 
-/* LINNET_E_SHAPE for a capacity that is not a power of two or above 2^24, or records of 0 or over 64 words. */
+/*
+ * LINNET_E_SHAPE for a capacity that is not a power of two or above 2^24, or records of 0 or over 64 words; LINNET_E_MEMORY
+ * for a `word_count` below capacity x record_words.
+ */
 int linnet_ring_init(struct linnet_ring *ring, uint32_t capacity, uint32_t record_words, uint64_t *words,
 		     size_t word_count);
 
@@ -173,7 +176,10 @@ struct linnet_small_options {
 void linnet_small_options_of(struct linnet_small_options *options, uint32_t loss, uint32_t rate_ppm,
 			     uint32_t momentum_ppm);
 
-/* Checks that these options fit the network. LINNET_E_SHAPE, or LINNET_E_RANGE for a rate or momentum out of range. */
+/*
+ * Checks that these options fit the network. LINNET_E_SHAPE, LINNET_E_MEMORY for a network that was placed without momentum,
+ * or LINNET_E_RANGE for a rate or momentum out of range.
+ */
 int linnet_small_check(const struct linnet_small *network, const struct linnet_small_options *options);
 
 /*
@@ -234,7 +240,7 @@ struct linnet_fast_tree {
 int linnet_fast_tree_init(struct linnet_fast_tree *fast, const struct linnet_tree_node *nodes, uint32_t count,
 			  uint32_t inputs);
 
-/* The node number of the row's leaf, the same as that of linnet_tree_leaf. */
+/* The node number of the row's leaf, the same as that of linnet_tree_leaf where subnormal numbers are kept (port.h). */
 uint32_t linnet_fast_tree_leaf(const struct linnet_fast_tree *fast, const float *row);
 
 struct linnet_cart_options {
