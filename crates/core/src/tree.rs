@@ -103,7 +103,12 @@ impl DecisionTree {
     }
 
     /// A tree in scikit-learn's layout: children by number, -1 below a leaf, and for each node its class and the share
-    /// of that class. Thresholds are rounded down to 32 bits, so that 32-bit values take the same path.
+    /// of that class, to the nearest of 0 to 1. Thresholds are rounded down to 32 bits, so that 32-bit values take the same
+    /// path.
+    ///
+    /// # Errors
+    /// [`Error::Shape`]: arrays of different lengths, children that make no tree, a feature, threshold or class out of range,
+    /// or a share that is NaN.
     pub fn from_children(
         children: (&[i64], &[i64]),
         feature: &[i64],
@@ -132,7 +137,10 @@ impl DecisionTree {
             }
             if left[from] < 0 {
                 let (class, share) = leaves[from];
-                nodes.push(TreeNode::leaf(class as u16, (share.clamp(0.0, 1.0) * 1e6).round() as u32));
+                let class = u16::try_from(class).ok().filter(|_| !share.is_nan()).ok_or_else(|| {
+                    Error::Shape(format!("node {from} of a tree has a share of {share} of class {class}"))
+                })?;
+                nodes.push(TreeNode::leaf(class, (share.clamp(0.0, 1.0) * 1e6).round() as u32));
                 continue;
             }
             let feature = u16::try_from(feature[from])

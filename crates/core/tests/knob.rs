@@ -137,6 +137,20 @@ fn left(splits: u16) -> Result<DecisionTree, Error> {
     DecisionTree::from_nodes(nodes, 2, 2)
 }
 
+/// scikit-learn's layout: the class of a leaf and its share are refused where they are none, not cut to size.
+#[test]
+fn leaves_of_children_are_checked() {
+    let made = |leaf| {
+        let leaves = [(0, 0.0), (0, 0.25), leaf];
+        DecisionTree::from_children((&[1, -1, -1], &[2, -1, -1]), &[0; 3], &[0.5; 3], &leaves, 1, 2)
+    };
+    assert_eq!(made((1, 0.75)).unwrap().nodes()[2], TreeNode::leaf(1, 750_000));
+    assert_eq!(made((1, 1.5)).unwrap().nodes()[2], TreeNode::leaf(1, 1_000_000));
+    for wrong in [(2, 1.0), (1 << 16, 1.0), (usize::MAX, 1.0), (1, f64::NAN)] {
+        assert!(matches!(made(wrong), Err(Error::Shape(_))), "{wrong:?}");
+    }
+}
+
 #[test]
 fn the_ends_of_each_range_are_read() {
     let read = |change: &dyn Fn(&mut Knob)| {
