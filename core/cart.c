@@ -356,17 +356,5 @@ int linnet_cart_end(void *memory, struct linnet_tree_node *nodes)
 	return (int)made;
 }
 
-int linnet_cart_fit(const struct linnet_cart_options *options, const float *values, const uint8_t *classes,
-		    uint32_t rows, uint32_t inputs, void *memory, size_t memory_size, struct linnet_tree_node *nodes)
-{
-	int error = linnet_cart_begin(options, values, classes, rows, inputs, memory, memory_size);
-
-	if (error < 0)
-		return error;
-	while (linnet_cart_grow(memory))
-		;
-	return linnet_cart_end(memory, nodes);
-}
-
 /* Bindings in other languages mirror this. */
 _Static_assert(sizeof(struct linnet_cart_options) == 16, "struct linnet_cart_options");

@@ -1,12 +1,23 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /*
  * The parts of a choice (choose.c) that every decision of ewma-inflight and linnet-best needs, inline, for decide.c and
- * for kernel/dm. Not part of the public interface.
+ * for kernel/dm; and what decide.c takes from choose.c. Not part of the public interface.
  */
 #ifndef LINNET_CHOOSE_H
 #define LINNET_CHOOSE_H
 
 #include "linnet.h"
+
+/*
+ * Whether a read that the candidate's trees (or else its network) predict slow may be revoked. Returns 0 if there is no
+ * prediction, or if the candidate's state has expired and the read should be a probe.
+ */
+int linnet_may_revoke(const struct linnet_settings *settings, const struct linnet_candidate *candidate, int by_trees,
+		      uint64_t now_ns);
+
+/* The choice among the candidates, of which 0 is the primary, by a policy whose models are present. */
+struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint32_t policy,
+				   const struct linnet_candidate *candidates, uint32_t count, uint64_t now_ns);
 
 static inline uint64_t times(uint64_t a, uint64_t b)
 {

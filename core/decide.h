@@ -136,17 +136,6 @@ uint32_t linnet_preferred(uint32_t policy, const struct linnet_candidate *candid
 int linnet_wants_probe(const struct linnet_settings *settings, uint32_t policy, const struct linnet_candidate *candidate,
 		       uint64_t now_ns);
 
-/*
- * Whether a read that the candidate's trees (or else its network) predict slow may be revoked. Returns 0 if there is no
- * prediction, or if the candidate's state has expired and the read should be a probe.
- */
-int linnet_may_revoke(const struct linnet_settings *settings, const struct linnet_candidate *candidate, int by_trees,
-		      uint64_t now_ns);
-
-/* The choice among the candidates, of which 0 is the primary, by a policy whose models are present. */
-struct linnet_choice linnet_choose(const struct linnet_settings *settings, uint32_t policy,
-				   const struct linnet_candidate *candidates, uint32_t count, uint64_t now_ns);
-
 /* ---- the decision (decide.c) ---- */
 
 /*

@@ -5,7 +5,7 @@
  * Numbers between layers are kept in scratch: a row of 16-bit inputs for the fast loops, a list of used pairs, and two
  * rows of sums that alternate. They start as int32 and are widened once, at the first layer that is wider.
  */
-#include "linnet.h"
+#include "incremental.h"
 
 struct rows {
 	int16_t *narrow; /* inputs of an I16 layer with narrow inputs, zero-padded to row_max */

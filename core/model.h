@@ -102,14 +102,6 @@ int linnet_network_logits(const struct linnet_network *network, const uint8_t *i
  */
 int linnet_network_score(const struct linnet_network *network, const uint8_t *inputs, void *scratch, int64_t *score);
 
-/*
- * The same in two steps, for a caller that has the sums of the first layer, an I16 layer. The caller writes them, by
- * its stride, to linnet_network_first_sums, then scores the other layers. LINNET_E_SHAPE if the network does not have
- * two outputs.
- */
-int32_t *linnet_network_first_sums(const struct linnet_network *network, void *scratch);
-int linnet_network_score_rest(const struct linnet_network *network, void *scratch, int64_t *score);
-
 /* The loops that every build has. User-space builds add linnet_dense_avx2 and linnet_dense_avx512. */
 extern const struct linnet_dense linnet_dense_portable;
 

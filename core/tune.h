@@ -259,16 +259,11 @@ size_t linnet_cart_size(uint32_t rows);
  * Classification tree by the Gini index (Breiman, Friedman, Olshen and Stone, 1984). Splits are compared exactly, as
  * fractions; of equal ones the lowest feature wins, then the lowest threshold, which lies midway between two values.
  * Where `nodes_max` leaves no room for all splits, those that lower the impurity most are made, weighted by rows.
- * `values` is rows x inputs. Returns the number of nodes written. LINNET_E_SHAPE, LINNET_E_MEMORY, LINNET_E_INPUT for a
- * value that is not finite or a class out of range.
- */
-int linnet_cart_fit(const struct linnet_cart_options *options, const float *values, const uint8_t *classes,
-		    uint32_t rows, uint32_t inputs, void *memory, size_t memory_size, struct linnet_tree_node *nodes);
-
-/*
- * The same in steps, for a caller that may stop before the end. Begin has the errors above; grow splits one leaf and
- * returns 1, or 0 when the tree has grown; end writes the nodes of the tree so far and returns their number.
- * Options, values and classes stay where and as they are meanwhile.
+ * `values` is rows x inputs.
+ *
+ * Begin fails with LINNET_E_SHAPE, LINNET_E_MEMORY, or LINNET_E_INPUT for a value that is not finite or a class out of
+ * range. Grow splits one leaf and returns 1, or 0 when the tree has grown; a caller may stop before. End writes the nodes
+ * of the tree so far and returns their number. Options, values and classes stay where and as they are meanwhile.
  */
 int linnet_cart_begin(const struct linnet_cart_options *options, const float *values, const uint8_t *classes,
 		      uint32_t rows, uint32_t inputs, void *memory, size_t memory_size);

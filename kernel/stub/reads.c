@@ -6,6 +6,7 @@
  * each sees every event (digest_us 0), while record.c has decisions from digests.
  */
 #include "check.h"
+#include "choose.h"
 #include "probe.h"
 
 extern uint *const stub_param_digest_us;

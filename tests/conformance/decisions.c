@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "linnet.h"
+#include "choose.h"
 #include "recording.h"
 
 #define DIFFERENCES_MAX 10

@@ -200,7 +200,11 @@ static void induction(void)
 		values[i] = number();
 	for (uint32_t r = 0; r < rows; r++)
 		classes[r] = (uint8_t)((values[r * inputs] >> 31) + (values[r * inputs + 2] >> 24 & 1));
-	count = linnet_cart_fit(&options, (float *)values, classes, rows, inputs, memory, linnet_cart_size(rows), nodes);
+	must(linnet_cart_begin(&options, (float *)values, classes, rows, inputs, memory, linnet_cart_size(rows)) == 0,
+	     "rows for a tree");
+	while (linnet_cart_grow(memory))
+		;
+	count = linnet_cart_end(memory, nodes);
 	must(count > 3 && linnet_tree_check(nodes, (uint32_t)count, inputs, 3, &at) == 0, "a tree from rows");
 	mix(nodes, (size_t)(count < 0 ? 0 : count) * sizeof(*nodes));
 	for (uint32_t r = 0; r < rows && count > 0; r++) {

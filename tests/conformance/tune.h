@@ -36,6 +36,19 @@ static inline void *room(size_t size)
 	return memory;
 }
 
+/* Grows a tree to its end: the number of its nodes, or an error. */
+static inline int cart_fit(const struct linnet_cart_options *options, const float *values, const uint8_t *classes, uint32_t rows,
+			   uint32_t inputs, void *memory, size_t memory_size, struct linnet_tree_node *nodes)
+{
+	int error = linnet_cart_begin(options, values, classes, rows, inputs, memory, memory_size);
+
+	if (error < 0)
+		return error;
+	while (linnet_cart_grow(memory))
+		;
+	return linnet_cart_end(memory, nodes);
+}
+
 void check_trees(void);
 void check_growth(void);
 void check_limits(void);

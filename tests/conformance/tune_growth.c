@@ -34,7 +34,7 @@ static double gain_of(const uint32_t *leaf_of, uint32_t leaf, const float *value
 		memcpy(own + 2 * n, values + 2 * r, 2 * sizeof(float));
 		kinds[n++] = classes[r];
 	}
-	if (linnet_cart_fit(&one, own, kinds, n, 2, memory, linnet_cart_size(rows), nodes) == 3) {
+	if (cart_fit(&one, own, kinds, n, 2, memory, linnet_cart_size(rows), nodes) == 3) {
 		for (uint32_t r = 0; r < n; r++)
 			side[r] = (uint32_t)(linnet_tree_leaf(nodes, own + 2 * r) - nodes);
 		gain = purity(side, 1, kinds, n) + purity(side, 2, kinds, n) - purity(leaf_of, leaf, classes, rows);
@@ -70,7 +70,7 @@ static void grows_best_first(void)
 		double highest = -1, gained = -1;
 		uint32_t split = 0;
 
-		CHECK(linnet_cart_fit(&options, values, classes, ROWS, 2, memory, linnet_cart_size(ROWS), nodes) ==
+		CHECK(cart_fit(&options, values, classes, ROWS, 2, memory, linnet_cart_size(ROWS), nodes) ==
 		      (int)options.nodes_max);
 		/* Stopped after as many steps, a larger tree is the same. */
 		CHECK(linnet_cart_grow(growing) == 1 && linnet_cart_end(growing, steps) == (int)options.nodes_max);
@@ -122,7 +122,7 @@ static void splits_where_it_gains(const uint32_t *counts, uint32_t scale, int ri
 			classes[rows] = c;
 		}
 	}
-	CHECK(linnet_cart_fit(&two, values, classes, rows, 2, memory, linnet_cart_size(rows), nodes) == 5);
+	CHECK(cart_fit(&two, values, classes, rows, 2, memory, linnet_cart_size(rows), nodes) == 5);
 	CHECK(nodes[0].feature == 0 && nodes[0].right == (right ? 2 : 4));
 	CHECK(nodes[right ? 2 : 1].feature == 1);
 	free(values);

@@ -92,7 +92,7 @@ static void induction(void)
 			values[3 * r + i] = unit();
 		classes[r] = (values[3 * r] > 0.25f) ^ (values[3 * r + 1] > -0.5f);
 	}
-	count = linnet_cart_fit(&options, values, classes, ROWS, 3, memory, linnet_cart_size(ROWS), nodes);
+	count = cart_fit(&options, values, classes, ROWS, 3, memory, linnet_cart_size(ROWS), nodes);
 	CHECK(count >= 7 && linnet_tree_check(nodes, (uint32_t)count, 3, 3, &at) == 0);
 	for (int r = 0; r < ROWS; r++)
 		CHECK(linnet_tree_leaf(nodes, values + 3 * r)->right == classes[r]);
@@ -109,14 +109,14 @@ static void induction(void)
 		classes[r] = classes[other];
 		classes[other] = class_;
 	}
-	CHECK(linnet_cart_fit(&options, values, classes, ROWS, 3, memory, linnet_cart_size(ROWS), again) == count);
+	CHECK(cart_fit(&options, values, classes, ROWS, 3, memory, linnet_cart_size(ROWS), again) == count);
 	CHECK(memcmp(nodes, again, (size_t)count * sizeof(*nodes)) == 0);
 	/* Noise: the limits on depth, rows per leaf and nodes hold. */
 	for (int r = 0; r < ROWS; r++)
 		classes[r] = (uint8_t)(draw() % 3);
 	for (uint32_t most = 3; most < 60; most += 7) {
 		options = (struct linnet_cart_options){ .depth_max = 5, .leaf_rows = 9, .nodes_max = most, .classes = 3 };
-		count = linnet_cart_fit(&options, values, classes, ROWS, 3, memory, linnet_cart_size(ROWS), nodes);
+		count = cart_fit(&options, values, classes, ROWS, 3, memory, linnet_cart_size(ROWS), nodes);
 		CHECK(count >= 1 && (uint32_t)count <= most);
 		CHECK(linnet_tree_check(nodes, (uint32_t)count, 3, 3, &at) == 0);
 		for (int n = 0; n < count; n++) {
@@ -151,7 +151,7 @@ static void induction(void)
 		}
 		if (!isfinite(pair[0]) || !isfinite(pair[1]) || pair[0] == pair[1])
 			continue;
-		count = linnet_cart_fit(&options, pair, two, 2, 1, memory, linnet_cart_size(2), nodes);
+		count = cart_fit(&options, pair, two, 2, 1, memory, linnet_cart_size(2), nodes);
 		CHECK(count == 3);
 		memcpy(&threshold, &nodes[0].word, 4);
 		half = ((double)pair[0] + (double)pair[1]) / 2;
@@ -161,8 +161,8 @@ static void induction(void)
 	}
 	values[5] = NAN;
 	options.leaf_rows = 1;
-	CHECK(linnet_cart_fit(&options, values, classes, ROWS, 3, memory, linnet_cart_size(ROWS), nodes) == LINNET_E_INPUT);
-	CHECK(linnet_cart_fit(&options, values, classes, ROWS, 3, memory, 8, nodes) < 0);
+	CHECK(cart_fit(&options, values, classes, ROWS, 3, memory, linnet_cart_size(ROWS), nodes) == LINNET_E_INPUT);
+	CHECK(cart_fit(&options, values, classes, ROWS, 3, memory, 8, nodes) < 0);
 	printf("induction: %016llx\n", (unsigned long long)hash);
 	free(values);
 	free(classes);
@@ -249,7 +249,7 @@ static int fits(struct linnet_cart_options options, uint32_t rows, uint32_t inpu
 	int count;
 
 	memset(memory, DIRT, linnet_cart_size(2));
-	count = linnet_cart_fit(&options, values, classes, rows, inputs, memory, linnet_cart_size(2), nodes);
+	count = cart_fit(&options, values, classes, rows, inputs, memory, linnet_cart_size(2), nodes);
 	free(memory);
 	return count;
 }
@@ -263,7 +263,7 @@ static int fit(const float *values, const uint8_t *classes, uint32_t rows, uint3
 	int count;
 
 	memset(memory, DIRT, linnet_cart_size(rows));
-	count = linnet_cart_fit(&all, values, classes, rows, inputs, memory, linnet_cart_size(rows), nodes);
+	count = cart_fit(&all, values, classes, rows, inputs, memory, linnet_cart_size(rows), nodes);
 	free(memory);
 	return count;
 }
@@ -339,9 +339,9 @@ static void limits_of_induction(void)
 	CHECK(fits(least, 0, 1, 1) == LINNET_E_SHAPE && fits(least, LINNET_CART_ROWS_MAX + 1, 1, 1) == LINNET_E_SHAPE);
 	CHECK(fits(least, 2, 0, 1) == LINNET_E_SHAPE && fits(least, 2, LINNET_TREE_LEAF, 1) == LINNET_E_SHAPE);
 	CHECK(fits(least, 2, 1, 2) == LINNET_E_INPUT);
-	CHECK(linnet_cart_fit(&least, values, classes, 2, 1, memory, size - 1, nodes) == LINNET_E_MEMORY);
-	CHECK(linnet_cart_fit(&least, values, classes, 2, 1, memory + 1, size, nodes) == LINNET_E_MEMORY);
-	CHECK(linnet_cart_fit(&least, values, classes, 2, 1, memory, size, nodes) == 3);
+	CHECK(cart_fit(&least, values, classes, 2, 1, memory, size - 1, nodes) == LINNET_E_MEMORY);
+	CHECK(cart_fit(&least, values, classes, 2, 1, memory + 1, size, nodes) == LINNET_E_MEMORY);
+	CHECK(cart_fit(&least, values, classes, 2, 1, memory, size, nodes) == 3);
 	free(memory);
 }
 
