@@ -114,6 +114,18 @@ def test_in_a_closed_loop_more_in_flight_are_served_faster_and_times_mean_nothin
         Experiment(streams, replace(setup, stalls_per_minute=1.0)).run("baseline")
 
 
+def test_a_limit_of_0_is_a_limit(small_drive: Path) -> None:
+    streams = [stream(seed, 0.3) for seed in range(3)]
+    hedges = {}
+    for limit in (None, 0):
+        experiment = Experiment(streams, Setup(preset=str(small_drive), fit=FIT, hedge_bytes_max=limit))
+        (best,) = experiment.compare(["ewma-hedged"])
+        hedges[limit] = best.row["extra_io"]
+    assert hedges[None] > hedges[0] == 0
+    with pytest.raises(ValueError, match="closed_loop is 0, no whole number from 1 to"):
+        Experiment(streams, Setup(preset=str(small_drive), fit=FIT, closed_loop=0)).run("baseline")
+
+
 @pytest.mark.parametrize("preset", ["consumer-deep", pytest.param("consumer-deep-queued", marks=pytest.mark.slow)])
 def test_a_rebuilt_device_has_less_to_collect(preset: str) -> None:
     writes = [stream(seed, 1.0, 12_000).rerate(0.1) for seed in range(2)]

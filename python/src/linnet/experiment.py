@@ -72,7 +72,7 @@ class Setup:
     """Keep so many I/Os in flight, in the order of the traces, whose times have no other meaning then. Rows tell
     ``ios_per_s``. ``None``: I/Os arrive at their times."""
     hedge_bytes_max: int | None = None
-    """The largest read that ``linnet-best``, ``ewma-hedged`` and ``linnet-expected`` hedge; ``None``: any."""
+    """The largest read that ``linnet-best``, ``ewma-hedged`` and ``linnet-expected`` hedge; 0: none, ``None``: any."""
     fit: FitSettings = field(default_factory=FitSettings)
     """Training; its ``train_share`` is a share of each trace's time, so that devices that run together are cut
     together."""
@@ -174,7 +174,7 @@ class Experiment:
         """
         if self.setup.continued:
             (run,) = self._at_once("profiling", [(partial(self._profile, self.run_part), self.run_part)])
-            begin_ns = run.measured_ns[0] if self.setup.closed_loop else self.warm_up_ns
+            begin_ns = run.measured_ns[0] if self.setup.closed_loop is not None else self.warm_up_ns
             halves = [log.split_at(begin_ns) for log in run.logs()]
             logs, later = [first for first, _ in halves], [second for _, second in halves]
         else:
@@ -242,7 +242,7 @@ class Experiment:
         row = {"trace": self.name, "preset": self.setup.preset, "policy": policy, "seed": self.setup.seed}
         if self.array.engine == "queued":
             row |= {"engine": "queued"} | collection(run.device_stats())
-        if self.setup.closed_loop:
+        if self.setup.closed_loop is not None:
             row["ios_per_s"] = rate(run)
         counts = run.counters()
         return Outcome(row | run.row() | {name: counts[name] for name in UNANSWERED}, latency)
@@ -305,7 +305,7 @@ class Experiment:
         settings: dict[str, Any] = {"failover_ns": setup.failover_ns, "writes_to_all": setup.writes_to_all}
         settings |= {"seed": setup.seed, "warm_up_ns": self.warm_up_ns}
         limits = {"closed_loop": setup.closed_loop, "hedge_bytes_max": setup.hedge_bytes_max}
-        return settings | {name: limit for name, limit in limits.items() if limit}
+        return settings | {name: limit for name, limit in limits.items() if limit is not None}
 
     def parameters(self) -> dict[str, Any]:
         """The set-up and the statistics of the traces, to be stored with every result."""
