@@ -71,6 +71,18 @@ GOOD = {"arrive_ns": [0, 1, 2], "op": [0, 1, 0], "offset_bytes": [0] * 3, "size_
         ({"size_bytes": [1, 2, 2**32]}, "row 2: size_bytes is 4294967296, not"),
         ({"size_bytes": [1, 0, 2]}, "row 1: size_bytes is 0"),
         ({"op": [0, 2, 0]}, "row 1: op 2; 0 is a read"),
+        (
+            {"arrive_ns": [0.0, 2.0**53 - 1, 2.0**53]},
+            r"row 2: arrive_ns is 9007199254740992 in a column of type double",
+        ),
+        (
+            {"arrive_ns": pa.array([0, 2**24, 1], pa.float32())},
+            r"row 1: arrive_ns is 16777216 .* rounds .* from 2\^24 up",
+        ),
+        (
+            {"latency_ns": pa.array([None, 2**53, 7], pa.float64())},
+            r"row 1: latency_ns is .* from 2\^53 up; give integers",
+        ),
         ({"op": ["R", "W", "R"]}, "column 'op' is of type string"),
         ({"arrive_ns": pa.array([0, 1, 2], pa.timestamp("us"))}, r"column 'arrive_ns' is of type timestamp\[us\]"),
     ],

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _NONE = 2**64 - 1
 """Stands for "no latency" in the columns of a :class:`linnet.Trace`."""
+_MANTISSA = {16: 11, 32: 24, 64: 53}
+"""Of floating types by their width, both in bits: whole numbers below 2 to this power are all exact."""
 
 
 @cache
@@ -118,6 +120,14 @@ def _column(table: pa.Table, name: str, field: pa.Field) -> np.ndarray:
     empty = np.asarray(numbers.is_null())
     if empty.any() and not field.nullable:
         raise TraceError(f"{name}: row {empty.argmax()}: {field.name} is null, which only latency_ns may be")
+    if types.is_floating(kind):
+        exact = _MANTISSA[kind.bit_width]
+        if (wide := np.asarray(numbers.fill_null(0)) >= 2**exact).any():
+            row = int(wide.argmax())
+            raise TraceError(
+                f"{name}: row {row}: {field.name} is {numbers[row]} in a column of type {values.type}, which rounds "
+                f"whole numbers from 2^{exact} up; give integers"
+            )
     filled = np.asarray(numbers.fill_null(_NONE if field.nullable else 0))
     if field.nullable and (wrong := (filled == _NONE) & ~empty).any():
         raise TraceError(f"{name}: row {wrong.argmax()}: {field.name} is 2^64-1; null means none")
@@ -128,8 +138,9 @@ def trace_from_table(table: pa.Table, name: str = "table") -> Trace:
     """Take a table with the columns of :data:`SCHEMA` as a trace.
 
     ``device``, ``latency_ns`` and ``tenant`` may be absent, and a latency may be null. Columns may be of any integer,
-    boolean, decimal or floating type that holds whole numbers in the range of the schema. Raises
-    :class:`linnet.TraceError`, which says column and row, and :class:`TypeError` for what is no table.
+    boolean, decimal or floating type that holds whole numbers in the range of the schema; those of a floating type are
+    below the first that it rounds, 2^53 for 64 bits and 2^24 for 32. Raises :class:`linnet.TraceError`, which says
+    column and row, and :class:`TypeError` for what is no table.
     """
     schema = _schema()
     if not _is_table(table):
