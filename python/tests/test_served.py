@@ -235,6 +235,7 @@ def test_a_replay_says_that_traces_may_not_have_begun_together(linnet, tmp_path:
     words = [word for path in where for word in ("-t", path)] + [f"-u{uri}" for uri in server.uris]
     told = json.loads(linnet("replay", *words, "--overwrite", "--json").stdout)
     assert told["notes"][0].startswith("the traces may not have begun together: all begin at 0")
+    assert told["notes"][1].endswith("depend on a handful of them")
     server.stop()
 
 

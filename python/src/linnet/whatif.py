@@ -17,6 +17,7 @@ import numpy as np
 from linnet import _moved
 from linnet._native import Array, Trace, fitted_to, presets, quantiles_ns
 from linnet.calibration.calibrate import read_params
+from linnet.caveats import FEW_READS, few_reads
 from linnet.dm.table import HEDGE_KIB_MAX
 from linnet.experiment import Experiment, Outcome, Setup, borrowings, overview
 from linnet.progress import Progress
@@ -29,8 +30,6 @@ SHARES = (0.25, 0.5, 0.75, 0.9)
 """Device-wide shares for which the answer is computed."""
 SEEDS = 3
 """Seeds of each share, unless asked otherwise."""
-FEW_READS = 10_000
-"""Below this, p99.99 is the slowest read."""
 ALIKE, FAR = 1.3, 2.0
 """Factors between quantiles of a preset and measured ones: below the first they are alike, above the second not."""
 FLOODED = 0.01
@@ -82,8 +81,8 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
     central = Experiment(traces, setup, progress=progress)
     outcomes = central.compare([*overview(), *(name for name in SHORTLIST if name not in overview())])
     reads = outcomes[0].row["reads"]
-    if reads < FEW_READS:
-        notes.append(f"only {reads:,} reads are tested, so the highest percentiles depend on a handful of them")
+    if few := few_reads(reads):
+        notes.append(few)
     notes += borrowings(central.reports())
     if central.note:
         notes.append(central.note)

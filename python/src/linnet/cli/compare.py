@@ -12,6 +12,7 @@ import typer
 from rich.markup import escape
 
 from linnet._native import Trace, engine_of
+from linnet.caveats import few_reads
 from linnet.cli.learn import show_fitted
 from linnet.cli.options import (
     AsJson,
@@ -37,7 +38,7 @@ from linnet.cli.options import (
     load_all,
     parse_policies,
 )
-from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
+from linnet.cli.output import Bars, console, destination, number, percent, print_json, show_notes, table, warn
 from linnet.experiment import (
     ORACLE,
     READ_LIMIT_S,
@@ -167,8 +168,7 @@ def compare_command(
         return
     for experiment, outcomes in finished:
         show_outcomes(experiment, outcomes)
-        if experiment.note:
-            console.print(f"[dim]note:[/] {escape(experiment.note)}", markup=True)
+        show_notes([experiment.note] if experiment.note else [])
     if report is not None:
         console.print(f"report: {report}")
 
@@ -220,8 +220,7 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
             for r, gain in zip(rows, gains, strict=True)
         ],
     )
-    for sentence in remarks(rows, setup.replicas):
-        console.print(f"[dim]note:[/] {escape(sentence)}", markup=True)
+    show_notes(remarks(rows, setup.replicas))
     if engine:
         show_collection(rows)
     for name, why in experiment.left_out().items():
@@ -271,14 +270,23 @@ def beaten_oracle(rows: Sequence[dict[str, Any]]) -> str:
 
 def remarks(rows: Sequence[dict[str, Any]], replicas: int) -> list[str]:
     """What must be known to read the rows, as sentences."""
-    return [sentence for sentence in (given_up(rows, replicas), beaten_oracle(rows)) if sentence]
+    found = (few_reads(rows[0]["reads"]), given_up(rows, replicas), beaten_oracle(rows))
+    return [sentence for sentence in found if sentence]
+
+
+def told(experiment: Experiment, outcomes: Sequence[Outcome]) -> list[str]:
+    """The sentences that :func:`show_outcomes` prints."""
+    return [
+        *borrowings(experiment.reports()),
+        *remarks([outcome.row for outcome in outcomes], experiment.setup.replicas),
+    ]
 
 
 def notes_of(experiment: Experiment, outcomes: Sequence[Outcome]) -> list[str]:
     """What is printed beside the table of an experiment, for programs."""
-    setup, rows = experiment.setup, [outcome.row for outcome in outcomes]
-    found = [*borrowings(experiment.reports()), *remarks(rows, setup.replicas)]
-    return [f"{experiment.name} on {setup.replicas} x {setup.preset}: {sentence}" for sentence in found]
+    setup = experiment.setup
+    named = f"{experiment.name} on {setup.replicas} x {setup.preset}"
+    return [f"{named}: {sentence}" for sentence in told(experiment, outcomes)]
 
 
 def show_collection(rows: Sequence[dict[str, Any]]) -> None:
@@ -381,6 +389,6 @@ def show_verdict(verdict: Verdict) -> None:
     table(
         "\nwhat you can deploy, over all shares and seeds, against reading each stream's own drive", names, rows, left=2
     )
-    for note in verdict.notes:
-        console.print(f"[dim]note:[/] {escape(note)}", markup=True)
+    said = {sentence for experiment, outcomes in verdict.experiments for sentence in told(experiment, outcomes)}
+    show_notes(note for note in verdict.notes if note not in said)
     console.print(f"\n[bold]{escape(verdict.headline)}[/]\n{escape(verdict.text)}", markup=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.markup import escape
 from rich.segment import Segment
 from rich.text import Text
 
@@ -68,6 +69,12 @@ def fail(message: str) -> None:
 def warn(message: str) -> None:
     """Say on standard error what the user should know."""
     errors.print(Text("linnet: ", style="bold yellow") + Text(plain(message)))
+
+
+def show_notes(notes: Iterable[str]) -> None:
+    """Print below a result what must be known to read it."""
+    for note in notes:
+        console.print(f"[dim]note:[/] {escape(note)}", markup=True)
 
 
 def print_json(value: Any) -> None:

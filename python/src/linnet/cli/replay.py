@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.markup import escape
 
 from linnet import _native
 from linnet._native import DeviceError, Model, Trace, quantiles_ns
+from linnet.caveats import few_reads
 from linnet.cli.options import AsJson, Format, Lenient, Seed, Traces, Writes, WritesTo, load_all, parse_policies
-from linnet.cli.output import Bars, console, print_json, table, warn
+from linnet.cli.output import Bars, print_json, show_notes, table, warn
 from linnet.streams import together
 
 FAILED = ("reads_failed", "writes_failed")
@@ -95,13 +95,13 @@ def replay_command(
                 | lateness(late)
             )
     failed = told_failures(rows)
+    notes = [note for note in (beside.note, few_reads(rows[0]["reads"]) if rows else "") if note]
     # What took hours to measure is not lost with the drives.
     if rows and json:
-        print_json({"rows": rows, "seed": seed} | ({"notes": [beside.note]} if beside.note else {}))
+        print_json({"rows": rows, "seed": seed} | ({"notes": notes} if notes else {}))
     elif rows:
         show(rows, len(uri))
-        if beside.note:
-            console.print(f"[dim]note:[/] {escape(beside.note)}", markup=True)
+        show_notes(notes)
     if ended:
         raise ended
     if failed:

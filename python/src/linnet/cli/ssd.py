@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from linnet._native import Device, DeviceRun, Server, quantiles_ns, ssd_check
+from linnet.caveats import few_reads
 from linnet.cli.options import (
     AsJson,
     Format,
@@ -22,7 +23,18 @@ from linnet.cli.options import (
     latency_destination,
     load_all,
 )
-from linnet.cli.output import Bars, console, destination, errors, flatten, number, percent, print_json, table
+from linnet.cli.output import (
+    Bars,
+    console,
+    destination,
+    errors,
+    flatten,
+    number,
+    percent,
+    print_json,
+    show_notes,
+    table,
+)
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.signals import ends
@@ -135,6 +147,8 @@ def run(
             for i, path in enumerate(workload)
             if (reads & (columns["device"] == i)).any()
         ]
+    if few := few_reads(result["reads"]["count"]):
+        result["notes"] = [few]
     if json:
         # What a saved drive was created with is not known.
         print_json(result | {"seed": None if snapshot else seed or 0})
@@ -143,6 +157,7 @@ def run(
     table("latency", ["", "count", "mean us", *QUANTILES], kinds)
     for stream in result.get("streams", []):
         console.print("  ".join(f"{k} {number(v)}" for k, v in stream.items()))
+    show_notes(result.get("notes", []))
     table("drive", ["", ""], [row for row in flatten(result["drive"]) if row[0] != "die_utilisation"])
     if out is not None:
         console.print(f"{out}: {len(log):,} records")

@@ -10,6 +10,7 @@ import typer
 
 from linnet import _native
 from linnet._native import Trace, TraceError
+from linnet.caveats import few_reads
 from linnet.cli.options import (
     FASTER_MAX,
     SPAN_S_MAX,
@@ -24,7 +25,7 @@ from linnet.cli.options import (
     trace_destination,
     warn_left_out,
 )
-from linnet.cli.output import Bars, console, flatten, percent, print_json, table, warn
+from linnet.cli.output import Bars, console, flatten, percent, print_json, show_notes, table, warn
 from linnet.lenient import INVALID
 
 File = Annotated[
@@ -60,11 +61,12 @@ def stat(file: File, format: Format = None, lenient: Lenient = False, json: AsJs
             warn_left_out(file, result["skipped"])
     for text in result.pop("warnings"):
         warn(f"{file}: {text}")
+    few = few_reads(result["reads"]) if result["read_latency_us"] else ""
     of, error = result.pop("format"), result.pop("latency_error")
     if error:
         warn(f"{file}: the latency quantiles are within {percent(error)}: it has too many for exact ones")
     if json:
-        print_json(result)
+        print_json(result | ({"notes": [few]} if few else {}))
         return
     latency, skipped = result.pop("read_latency_us"), result.pop("skipped")
     for one in ("tenants", "devices"):
@@ -73,6 +75,7 @@ def stat(file: File, format: Format = None, lenient: Lenient = False, json: AsJs
     table(f"{file.name} ({of})", ["", ""], flatten(result))
     if latency:
         table("read latency", [f"{k}_us" for k in latency], [list(latency.values())], left=0)
+        show_notes([few] if few else [])
     elif not result["reads"]:
         console.print("no reads: a model, which predicts the latency of reads, cannot learn from this trace")
     else:

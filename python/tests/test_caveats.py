@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What commands say of latencies that can be misread."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import device_trace
+from linnet.caveats import FEW_READS, few_reads
+
+FEW = "reads, so the highest percentiles depend on a handful of them"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "made.parquet"
+    device_trace(reads=1500).write(path)
+    return path
+
+
+@pytest.mark.parametrize("command", ["trace stat", "ssd run", "compare", "whatif"])
+def test_few_reads_are_told_once(linnet, small_drive: Path, file: Path, command: str) -> None:
+    words = {
+        "trace stat": ["trace", "stat", file],
+        "ssd run": ["ssd", "run", "--params", small_drive, "-w", file],
+        "compare": ["compare", "-t", file, "--preset", small_drive, "--policy", "baseline"],
+        "whatif": ["whatif", file, "--preset", small_drive, "--seeds", 1, "--share", 0.5],
+    }[command]
+    assert linnet(*words).stdout.count(FEW) == 1
+    notes = json.loads(linnet(*words, "--json").stdout)["notes"]
+    assert len([note for note in notes if FEW in note]) == 1
+
+
+def test_how_many_reads_are_few() -> None:
+    assert few_reads(0) == few_reads(FEW_READS) == ""
+    assert few_reads(1).startswith("only 1 read, ") and few_reads(FEW_READS - 1).startswith("only 9,999 reads, ")
