@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from conftest import device_trace
+from linnet import Trace, _native
 from linnet.caveats import FEW_READS, few_reads
 
 FEW = "reads, so the highest percentiles depend on a handful of them"
@@ -34,3 +35,28 @@ def test_few_reads_are_told_once(linnet, small_drive: Path, file: Path, command:
 def test_how_many_reads_are_few() -> None:
     assert few_reads(0) == few_reads(FEW_READS) == ""
     assert few_reads(1).startswith("only 1 read, ") and few_reads(FEW_READS - 1).startswith("only 9,999 reads, ")
+
+
+@pytest.mark.parametrize("command", ["ssd run", "ssd explain", "compare", "whatif", "label"])
+def test_offsets_beyond_the_modelled_drive_are_counted(linnet, small_drive: Path, tmp_path: Path, command: str) -> None:
+    made, far = device_trace(reads=1500), tmp_path / "far.csv"
+    end = _native.Device(params=small_drive, precondition=False).capacity_bytes
+    columns = made.columns()
+    columns["offset_bytes"] %= end
+    columns["offset_bytes"][::100] += end
+    Trace.from_columns("far", **columns).write(far)
+    words = {
+        "ssd run": ["ssd", "run", "--params", small_drive, "-w", far],
+        "ssd explain": ["ssd", "explain", "--params", small_drive, "-w", far],
+        "compare": ["compare", "-t", far, "--preset", small_drive, "--policy", "baseline"],
+        "whatif": ["whatif", far, "--preset", small_drive, "--seeds", 1, "--share", 0.5],
+        "label": ["label", "-t", far, "--preset", small_drive],
+    }[command]
+    told = f"15 of 1,500 I/Os lie beyond the end of the modelled drive, {end / 2**30:.1f} GiB, and go to where"
+    done = linnet(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    if command == "label":
+        assert told in done.stderr
+    else:
+        assert [told in note for note in json.loads(done.stdout)["notes"]].count(True) == 1
+        assert linnet(*words).stdout.count(told) == 1

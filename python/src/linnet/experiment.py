@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from linnet import _native
 from linnet._native import FAILOVER_NS, Array, Trace, policies
+from linnet.caveats import folded
 from linnet.learning import FitSettings, Fitted, fit
 from linnet.progress import Progress
 from linnet.streams import spread, together
@@ -221,6 +222,12 @@ class Experiment:
 
         self.fitted = [model_of(device) for device in range(len(logs))]
         return self.fitted
+
+    def folded(self) -> str:
+        """How many I/Os of both parts lie beyond the end of the drives, as a sentence; empty for none."""
+        drives = self.array.parameters()
+        capacity = min(drive["capacity_bytes"] for drive in drives.get("devices", [drives]))
+        return folded([*self.train_part, *self.test_part], capacity)
 
     def models(self) -> list[_native.Model | None]:
         """What the policies have, by device; empty before :meth:`learn`."""

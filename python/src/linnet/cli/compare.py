@@ -220,7 +220,7 @@ def show_outcomes(experiment: Experiment, outcomes: Sequence[Outcome]) -> None:
             for r, gain in zip(rows, gains, strict=True)
         ],
     )
-    show_notes(remarks(rows, setup.replicas))
+    show_notes(remarks(experiment, rows))
     if engine:
         show_collection(rows)
     for name, why in experiment.left_out().items():
@@ -268,18 +268,16 @@ def beaten_oracle(rows: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def remarks(rows: Sequence[dict[str, Any]], replicas: int) -> list[str]:
+def remarks(experiment: Experiment, rows: Sequence[dict[str, Any]]) -> list[str]:
     """What must be known to read the rows, as sentences."""
-    found = (few_reads(rows[0]["reads"]), given_up(rows, replicas), beaten_oracle(rows))
+    replicas = experiment.setup.replicas
+    found = (few_reads(rows[0]["reads"]), experiment.folded(), given_up(rows, replicas), beaten_oracle(rows))
     return [sentence for sentence in found if sentence]
 
 
 def told(experiment: Experiment, outcomes: Sequence[Outcome]) -> list[str]:
     """The sentences that :func:`show_outcomes` prints."""
-    return [
-        *borrowings(experiment.reports()),
-        *remarks([outcome.row for outcome in outcomes], experiment.setup.replicas),
-    ]
+    return [*borrowings(experiment.reports()), *remarks(experiment, [outcome.row for outcome in outcomes])]
 
 
 def notes_of(experiment: Experiment, outcomes: Sequence[Outcome]) -> list[str]:

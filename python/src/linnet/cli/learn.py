@@ -11,6 +11,7 @@ import numpy as np
 import typer
 
 from linnet._native import Array, Model, Trace, training_latencies
+from linnet.caveats import folded
 from linnet.cli.options import (
     AsJson,
     Device,
@@ -76,6 +77,8 @@ def measured(traces: Sequence[Trace], preset: str | None, share: float | None, s
             raise typer.BadParameter(f"{trace.name} has no reads; a model predicts their latency", param_hint="--trace")
     if preset is not None:
         array = Array(preset, len(traces), seed, share)
+        if beyond := folded(traces, array.parameters()["capacity_bytes"]):
+            warn(beyond)
         step = bars.stage(f"running on {preset}", sum(len(t) for t in traces))
 
         def count(done: int) -> bool:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from linnet._native import Device, DeviceRun, Server, quantiles_ns, ssd_check
-from linnet.caveats import few_reads
+from linnet.caveats import few_reads, folded
 from linnet.cli.options import (
     AsJson,
     Format,
@@ -147,8 +147,9 @@ def run(
             for i, path in enumerate(workload)
             if (reads & (columns["device"] == i)).any()
         ]
-    if few := few_reads(result["reads"]["count"]):
-        result["notes"] = [few]
+    found = (few_reads(result["reads"]["count"]), folded([log], drive.capacity_bytes))
+    if notes := [note for note in found if note]:
+        result["notes"] = notes
     if json:
         # What a saved drive was created with is not known.
         print_json(result | {"seed": None if snapshot else seed or 0})
@@ -157,7 +158,7 @@ def run(
     table("latency", ["", "count", "mean us", *QUANTILES], kinds)
     for stream in result.get("streams", []):
         console.print("  ".join(f"{k} {number(v)}" for k, v in stream.items()))
-    show_notes(result.get("notes", []))
+    show_notes(notes)
     table("drive", ["", ""], [row for row in flatten(result["drive"]) if row[0] != "die_utilisation"])
     if out is not None:
         console.print(f"{out}: {len(log):,} records")
@@ -201,7 +202,8 @@ def explain(
     with Bars() as bars:
         drive = device(preset, params, seed, share, snapshot)
         done = replay(drive, workload, format, bars, timeline=100_000 if picture else 0, lenient=lenient)
-    columns = done.log().columns()
+    log = done.log()
+    columns = log.columns()
     reads = columns["op"] == 0
     # Without a read there is no range of latencies, and what one write waited for is told all the same.
     ranged = io is None or bool(reads.any())
@@ -231,6 +233,8 @@ def explain(
             write_whole(picture, timeline_svg(done.timeline(*window), window, (start, end)))
     if ranged:
         result["range"] = done.explain(low / 100, high / 100)
+    if beyond := folded([log], drive.capacity_bytes):
+        result["notes"] = [beyond]
     if json:
         print_json(result)
         return
@@ -238,6 +242,7 @@ def explain(
         table(f"I/O {io}", ["", ""], flatten(result["io"]))
     if "range" in result:
         show_range(result["range"], low, high)
+    show_notes(result.get("notes", []))
     if picture is not None:
         console.print(f"picture: {picture}")
 
