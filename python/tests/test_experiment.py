@@ -114,6 +114,19 @@ def test_in_a_closed_loop_more_in_flight_are_served_faster_and_times_mean_nothin
         Experiment(streams, replace(setup, stalls_per_minute=1.0)).run("baseline")
 
 
+def test_seeds_as_far_apart_as_replicas_have_no_drive_in_common(linnet, small_drive: Path) -> None:
+    streams = [stream(7, 0.3)] * 2
+    answers = {}
+    for seed in (0, 1, 2):
+        logs = Array(str(small_drive), 2, seed).run(streams, "baseline", [], log=True).logs()
+        answers |= {(seed, i): log.columns()["latency_ns"].tobytes() for i, log in enumerate(logs)}
+    assert answers[0, 1] == answers[1, 0] and answers[1, 1] == answers[2, 0]
+    assert len({answers[0, 0], answers[0, 1], answers[2, 0], answers[2, 1]}) == 4
+    for command in ("compare", "whatif"):
+        told = " ".join(linnet(command, "--help").stdout.replace("│", " ").split())
+        assert "use seeds at least as far apart as replicas" in told
+
+
 def test_a_limit_of_0_is_a_limit(small_drive: Path) -> None:
     streams = [stream(seed, 0.3) for seed in range(3)]
     hedges = {}

@@ -53,7 +53,8 @@ class Setup:
     replicas: int = 3
     """Devices in the array; a read may go to any of them."""
     seed: int = 0
-    """Decides devices, training and every random choice."""
+    """Decides devices, training and every random choice. Device i has this seed plus i, so seeds that are less far
+    apart than ``replicas`` have devices in common: an interval over them is too narrow."""
     device_wide_share: float | None = None
     """Share of internal work done as device-wide bursts, 0 to 1; ``None`` keeps the preset's."""
     failover_ns: int = FAILOVER_NS

@@ -15,6 +15,7 @@ from linnet._native import Trace, engine_of
 from linnet.caveats import few_reads
 from linnet.cli.learn import show_fitted
 from linnet.cli.options import (
+    ArraySeed,
     AsJson,
     ClosedLoop,
     Format,
@@ -24,7 +25,6 @@ from linnet.cli.options import (
     Replicas,
     Rerate,
     Seconds,
-    Seed,
     SeveralReplicas,
     Share,
     Stalls,
@@ -109,7 +109,7 @@ def compare_command(
     report: Report = None,
     format: Format = None,
     lenient: Lenient = False,
-    seed: Seed = 0,
+    seed: ArraySeed = 0,
     json: AsJson = False,
 ) -> None:
     """Compare admission policies on a flash array in virtual time, driven by traces.
@@ -321,7 +321,7 @@ def whatif_command(
     report: Report = None,
     format: Format = None,
     lenient: Lenient = False,
-    seed: Seed = 0,
+    seed: ArraySeed = 0,
     json: AsJson = False,
 ) -> None:
     """Show what each policy would do to your read tail, and whether Linnet is worth installing. Touches no device.

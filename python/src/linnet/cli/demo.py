@@ -12,7 +12,7 @@ import typer
 
 from linnet._native import Trace
 from linnet.cli.compare import show_outcomes
-from linnet.cli.options import Seed, load
+from linnet.cli.options import ArraySeed, load
 from linnet.cli.output import Bars, console, warn
 from linnet.experiment import Experiment, Outcome, Setup, overview, periods
 from linnet.extras import lacking
@@ -48,7 +48,7 @@ def demo_command(
         Path | None,
         typer.Option(help="Directory of real traces.", show_default="$LINNET_SHARED/traces, if it exists"),
     ] = None,
-    seed: Seed = 0,
+    seed: ArraySeed = 0,
 ) -> None:
     """Train on a modelled array of three drives and show what each policy does to its read latency.
 

@@ -53,6 +53,15 @@ Ray = Annotated[
 Seed = Annotated[
     int, typer.Option(help="Seed of every random choice; the same seed gives the same bytes.", min=0, max=2**62)
 ]
+ArraySeed = Annotated[
+    int,
+    typer.Option(
+        help="Seed of every random choice; the same seed gives the same bytes. Drive i has this seed plus i: use seeds "
+        "at least as far apart as replicas, so that they have no drive in common.",
+        min=0,
+        max=2**62,
+    ),
+]
 Format = Annotated[
     str | None,
     typer.Option(
