@@ -60,3 +60,17 @@ def test_offsets_beyond_the_modelled_drive_are_counted(linnet, small_drive: Path
     else:
         assert [told in note for note in json.loads(done.stdout)["notes"]].count(True) == 1
         assert linnet(*words).stdout.count(told) == 1
+
+
+def test_too_few_reads_to_learn_from_are_told(linnet, tmp_path: Path) -> None:
+    enough = tmp_path / "enough.parquet"
+    device_trace().write(enough)
+    few, model = tmp_path / "few.parquet", tmp_path / "few.linnet"
+    device_trace(reads=600).write(few)
+    labelled, fitted = linnet("label", "-t", few), linnet("fit", "-t", few, "--epochs", 1, "-o", model, "--json")
+    assert labelled.returncode == fitted.returncode == 0
+    reads = len(Trace.read(few).read_latencies())
+    assert f"few.parquet: only {reads} reads to find an inflection point" in labelled.stderr
+    assert f"few.linnet: only {json.loads(fitted.stdout)['train_rows']} reads to train on" in fitted.stderr
+    for words in (("label",), ("fit", "--epochs", 1, "-o", model)):
+        assert "only" not in linnet(*words, "-t", enough).stderr

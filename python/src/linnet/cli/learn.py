@@ -109,6 +109,19 @@ def warn_useless(name: str, boost_us: float) -> None:
         )
 
 
+LEARNED_READS = 1_000
+"""With fewer, much of an inflection point or a model is chance."""
+
+
+def warn_few(name: str, reads: int, purpose: str) -> None:
+    """Say where there are too few reads for a purpose."""
+    if reads < LEARNED_READS:
+        warn(
+            f"{name}: only {reads:,} read{'' if reads == 1 else 's'} {purpose}, so much of the result is chance; give "
+            f"{LEARNED_READS:,} or more"
+        )
+
+
 def warn_dominated(traces: Sequence[Trace]) -> None:
     """Say where few reads, which may be bad records, are much of the mean that the inflection point minimises."""
     for trace in traces:
@@ -161,6 +174,7 @@ def label_command(
     for i, one in enumerate(traces):
         point = inflection_point(columns, device=i, replicas=replicas, seed=seed)
         best = float(point.boost[:, 2].max()) if len(point.boost) else 0.0
+        warn_few(one.name, len(columns[i]), "to find an inflection point")
         warn_useless(one.name, best / 1000)
         found.append(
             {
@@ -268,6 +282,7 @@ def fit_command(
         fitted = fit(
             traces, seed, settings, lambda done, total, loss: step(done), unbiased=True, pooled=True, slow_ns=slow_ns
         )[0]
+    warn_few(out.name, fitted.report["train_rows"], "to train on")
     warn_useless(out.name, fitted.report["inflection"]["boost_us"])
     data = fitted.model.to_bytes()
     write_whole(out, data)
