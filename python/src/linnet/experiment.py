@@ -113,8 +113,11 @@ class Experiment:
 
     ``traces`` has one trace for each device; with fewer traces than replicas each is cut into equal time slices, as
     many as are needed. Each is split by time into a training and a test part, unless ``test`` has traces of another
-    period for testing. Traces are :class:`linnet.Trace` or tables of :func:`linnet.read_trace`; :class:`TypeError` is
-    raised for anything else, and for a ``setup`` that is none. Traces of a common clock keep their times to each other
+    period for testing. Trees that devices share are then fitted to slices after a tested one, too; to train on the past
+    alone, split the trace (``trace.split(0.5)``) and give the second part as ``test``.
+
+    Traces are :class:`linnet.Trace` or tables of :func:`linnet.read_trace`; :class:`TypeError` is raised for anything
+    else, and for a ``setup`` that is none. Traces of a common clock keep their times to each other
     (:mod:`linnet.streams`).
     """
 

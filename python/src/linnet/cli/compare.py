@@ -116,7 +116,9 @@ def compare_command(
 
     The first half of each trace is for training; every policy then runs the second half, on drives as they were before
     the first. A workload is generated as two busy periods, one for each purpose. If there are fewer traces than
-    replicas, each trace is cut into equal time slices, one per device. Traces whose format has a clock that others
+    replicas, each trace is cut into equal time slices, one per device, and then each slice into halves. Drives of one
+    preset share their trees, so these also learn from slices after the one that is tested, which gains nothing that
+    can be measured (docs/results/policies.md). Traces whose format has a clock that others
     share keep their times to each other; a note says so where they may not have begun together.
 
     Example: [bold]linnet compare -t msnfs.trace.zst --rerate 20 --policy baseline,linnos+hl,oracle[/]
