@@ -51,6 +51,30 @@ def test_what_is_no_trace_is_refused(wrong, tmp_path: Path) -> None:
             linnet.fit(wrong)
 
 
+def test_an_item_of_a_list_is_named_with_its_place() -> None:
+    trace, array, drive = device_trace(), linnet.Array("sata", 2, 0), Device("sata", precondition=False)
+    table = trace_to_table(trace)
+    for told, takes in (
+        (r"streams\[1\] is a Table; give a list of linnet.Trace", lambda: array.run([trace, table], "baseline", [])),
+        (r"streams is a Trace; give a list of linnet.Trace", lambda: array.run(trace, "baseline", [])),
+        (r"models\[1\] is a int; give a list of linnet.Model or None", lambda: array.run([], "baseline", [None, 5])),
+        (r"models is a NoneType; give a list", lambda: array.run([trace, trace], "baseline", None)),
+        (r"streams\[0\] is a str; give a list of linnet.Trace", lambda: drive.run(["t.csv"])),
+        (r"traces\[1\] is a Table; give a list of linnet.Trace", lambda: Trace.merge([trace, table])),
+    ):
+        with pytest.raises(TypeError, match=f"^{told}"):
+            takes()
+
+
+@pytest.mark.parametrize("wrong", [None, 5, Setup()])
+def test_settings_of_another_type_are_named(wrong) -> None:
+    with pytest.raises(TypeError, match=r"^setup\.fit is a \w+; give a linnet\.FitSettings"):
+        linnet.compare([device_trace()], Setup("sata", 1, fit=wrong))
+    if wrong is not None:
+        with pytest.raises(TypeError, match=r"^settings is a \w+; give a linnet\.FitSettings"):
+            linnet.fit([device_trace()], settings=wrong)
+
+
 @pytest.mark.parametrize("path", ["t.parquet", b"t.parquet", Path("t.parquet")])
 def test_a_path_is_to_be_read_first(path) -> None:
     for given in (path, [path]):
@@ -67,6 +91,7 @@ def test_a_whole_number_out_of_range_is_named(wrong: int, tmp_path: Path) -> Non
     trace.write(tmp_path / "t.csv")
     digits, slow = np.zeros((20, 31), np.uint8), np.arange(20) % 2 == 0
     rows, classes = np.zeros((4, 2), np.float32), [0, 1, 0, 1]
+    drive = Device("sata", precondition=False)
     for name, takes in (
         ("inflection_ns", lambda: linnet.training_rows(trace, wrong)),
         ("inflection_ns", lambda: linnet.inflight_rows(trace, wrong)),
@@ -84,12 +109,20 @@ def test_a_whole_number_out_of_range_is_named(wrong: int, tmp_path: Path) -> Non
         ("slow_ns", lambda: linnet.fit([trace], slow_ns=wrong)),
         ("pieces", lambda: trace.slices(wrong)),
         ("at_ns", lambda: trace.split_at(wrong)),
+        ("by_ns", lambda: trace.delayed(wrong)),
+        ("seed", lambda: Device("sata", seed=wrong, precondition=False)),
+        ("size_bytes", lambda: drive.unloaded_read_ns(wrong)),
+        ("timeline", lambda: drive.run([trace], timeline=wrong)),
+        *(
+            (name, lambda name=name: linnet.Forest.from_sklearn([], **{name: wrong}))
+            for name in ("schema", "rows", "seed")
+        ),
         *(
             (name, lambda name=name: linnet.fit([trace], settings=FitSettings(**{name: wrong})))
             for name in ("max_rows", "epochs", "batch", "replicas", "failover_ns")
         ),
     ):
-        with pytest.raises(ValueError, match=f"^{name} is {wrong}, no whole number from 0 to "):
+        with pytest.raises(ValueError, match=f"^{name} is {wrong}, no whole number from [01] to "):
             takes()
 
 
@@ -102,6 +135,8 @@ def test_what_is_no_whole_number_is_named() -> None:
         linnet.training_rows(trace, None)
     with pytest.raises(ValueError, match=r"^closed_loop is 0, no whole number from 1 to"):
         linnet.Array("consumer-deep", 1, 0).run([trace], "baseline", [], closed_loop=0)
+    with pytest.raises(ValueError, match=r"^batch is 0, no whole number from 1 to"):
+        linnet.fit([trace], settings=FitSettings(batch=0))
     # Numpy's integers are whole numbers.
     assert len(linnet.training_rows(trace, np.int64(1000))[1])
 

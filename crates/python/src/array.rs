@@ -19,6 +19,7 @@ use pyo3::types::PyDict;
 
 use crate::drives::{DriveStats, Drives, parameters};
 use crate::errors;
+use crate::items;
 use crate::model::PyModel;
 use crate::numbers::vector;
 use crate::progress::Progress;
@@ -165,9 +166,9 @@ impl PyArray {
     fn run(
         &self,
         py: Python<'_>,
-        streams: Vec<PyRef<'_, PyTrace>>,
+        #[pyo3(from_py_with = items::streams)] streams: Vec<PyRef<'_, PyTrace>>,
         policy: &str,
-        models: Vec<Option<PyRef<'_, PyModel>>>,
+        #[pyo3(from_py_with = items::models)] models: Vec<Option<PyRef<'_, PyModel>>>,
         #[pyo3(from_py_with = whole::seed)] seed: u64,
         #[pyo3(from_py_with = whole::failover_ns)] failover_ns: u64,
         writes_to_all: bool,

@@ -11,6 +11,7 @@ use crate::errors;
 use crate::numbers::{rows, vector};
 use crate::pickled::{self, Reduced};
 use crate::sklearn::Nodes;
+use crate::whole;
 
 /// Forests of regression trees, one for each metric, evaluated by the core. Predictions have the bits of scikit-learn.
 #[pyclass(module = "linnet", name = "Forest", frozen)]
@@ -68,9 +69,9 @@ impl PyForest {
     #[pyo3(signature = (models, schema = None, rows = 0, seed = 0))]
     fn from_sklearn(
         models: Vec<(String, Bound<'_, PyAny>)>,
-        schema: Option<u16>,
-        rows: u64,
-        seed: u64,
+        #[pyo3(from_py_with = whole::schema)] schema: Option<u16>,
+        #[pyo3(from_py_with = whole::rows)] rows: u64,
+        #[pyo3(from_py_with = whole::seed)] seed: u64,
     ) -> PyResult<Self> {
         let mut inputs = None;
         let mut outputs = Vec::with_capacity(models.len());

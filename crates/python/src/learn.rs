@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bindings of inflection point, fit and evaluation.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use linnet_core::{Model, Network, Schema, TrainOptions, Trees};
@@ -83,7 +84,7 @@ pub fn fit<'py>(
     test: Option<Vec<PyRef<'py, PyTrace>>>,
     #[pyo3(from_py_with = whole::seed)] seed: u64,
     #[pyo3(from_py_with = whole::epochs)] epochs: usize,
-    #[pyo3(from_py_with = whole::batch)] batch: usize,
+    #[pyo3(from_py_with = whole::batch)] batch: NonZeroUsize,
     false_submit_weight: f32,
     train_share: f64,
     #[pyo3(from_py_with = whole::replicas)] replicas: usize,
@@ -102,7 +103,7 @@ pub fn fit<'py>(
         train_share,
         inflection: InflectionOptions { replicas, seed, failover_ns, ..InflectionOptions::default() },
         fit: FitOptions {
-            train: TrainOptions { epochs, batch, false_submit_weight, seed, ..TrainOptions::default() },
+            train: TrainOptions { epochs, batch: batch.get(), false_submit_weight, seed, ..TrainOptions::default() },
             max_rows,
             ..FitOptions::default()
         },

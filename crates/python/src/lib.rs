@@ -9,6 +9,7 @@ mod colocate;
 mod drives;
 mod errors;
 mod forest;
+mod items;
 mod knob;
 mod knob_model;
 mod learn;

@@ -15,6 +15,7 @@ use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
 
 use crate::errors;
+use crate::items;
 use crate::numbers::{self, vector};
 use crate::progress::Progress;
 use crate::trace::PyTrace;
@@ -65,7 +66,7 @@ impl PyDevice {
         py: Python<'_>,
         preset: Option<&str>,
         params: Option<PathBuf>,
-        seed: u64,
+        #[pyo3(from_py_with = whole::seed)] seed: u64,
         device_wide_share: Option<f64>,
         precondition: bool,
     ) -> PyResult<Self> {
@@ -133,7 +134,7 @@ impl PyDevice {
     }
 
     /// Latency of a read on the idle drive, ns.
-    fn unloaded_read_ns(&self, size_bytes: u32) -> u64 {
+    fn unloaded_read_ns(&self, #[pyo3(from_py_with = whole::size_bytes)] size_bytes: u32) -> u64 {
         match (&self.params, &self.ready) {
             (DeviceParams::Queued(params), _) => params.unloaded_read_ns(size_bytes),
             (_, Ready::Timelines(ready)) => {
@@ -149,8 +150,8 @@ impl PyDevice {
     fn run(
         &self,
         py: Python<'_>,
-        streams: Vec<PyRef<'_, PyTrace>>,
-        timeline: usize,
+        #[pyo3(from_py_with = items::streams)] streams: Vec<PyRef<'_, PyTrace>>,
+        #[pyo3(from_py_with = whole::timeline)] timeline: usize,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<PyDeviceRun> {
         let records: Vec<Arc<Vec<IoRecord>>> = streams.iter().map(|trace| trace.records.clone()).collect();

@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors;
+use crate::items;
 use crate::numbers::{integer_column, vector};
 use crate::progress::Progress;
 use crate::trace_files::{stopped, teller, tenants};
@@ -234,7 +235,11 @@ impl PyTrace {
     /// keeps its own tenants, offset to begin after the highest tenant of the trace before it.
     #[staticmethod]
     #[pyo3(signature = (traces, keep_tenants = false))]
-    fn merge(py: Python<'_>, traces: Vec<PyRef<'_, PyTrace>>, keep_tenants: bool) -> PyResult<PyTrace> {
+    fn merge(
+        py: Python<'_>,
+        #[pyo3(from_py_with = items::traces)] traces: Vec<PyRef<'_, PyTrace>>,
+        keep_tenants: bool,
+    ) -> PyResult<PyTrace> {
         let total = traces.iter().map(|trace| trace.records.len() as u64).sum::<u64>();
         if total == 0 {
             return Err(errors::TraceError::new_err("no records to merge; give at least one trace"));
@@ -367,7 +372,7 @@ impl PyTrace {
 
     /// The same I/Os this much later; on a shared clock at their own times, since its time 0 was as much earlier. The
     /// first no longer arrives at 0.
-    fn delayed(&self, by_ns: u64) -> PyResult<PyTrace> {
+    fn delayed(&self, #[pyo3(from_py_with = whole::by_ns)] by_ns: u64) -> PyResult<PyTrace> {
         if self.records.last().is_some_and(|last| last.arrive_ns > linnet_trace::SPAN_MAX_NS.saturating_sub(by_ns)) {
             return Err(PyValueError::new_err(format!("{}: would be longer than 400 days", self.name)));
         }

@@ -12,6 +12,10 @@ trait Whole {
     const MOST: u64;
 }
 
+impl Whole for u16 {
+    const MOST: u64 = u16::MAX as u64;
+}
+
 impl Whole for u32 {
     const MOST: u64 = u32::MAX as u64;
 }
@@ -60,7 +64,8 @@ macro_rules! arguments {
 
 arguments! {
     at_ns "at_ns" u64;
-    batch "batch" usize;
+    batch "batch" NonZeroUsize;
+    by_ns "by_ns" u64;
     closed_loop "closed_loop" Option<NonZeroUsize>;
     device "device" usize;
     device_or_any "device" Option<u32>;
@@ -80,8 +85,11 @@ arguments! {
     pieces "pieces" usize;
     rebuilt "rebuilt" usize;
     replicas "replicas" usize;
+    rows "rows" u64;
+    schema "schema" Option<u16>;
     seed "seed" u64;
     size_bytes "size_bytes" u32;
     slow_ns "slow_ns" Option<u64>;
+    timeline "timeline" usize;
     warm_up_ns "warm_up_ns" u64;
 }

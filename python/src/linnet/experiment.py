@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from linnet import _native
 from linnet._native import FAILOVER_NS, Array, Trace, policies
 from linnet.caveats import folded
-from linnet.learning import FitSettings, Fitted, fit
+from linnet.learning import FitSettings, Fitted, fit, require_settings
 from linnet.progress import Progress
 from linnet.streams import spread, together
 from linnet.threads import Threads
@@ -131,6 +131,7 @@ class Experiment:
     ):
         if not isinstance(setup, Setup):
             raise TypeError(f"setup is a {type(setup).__name__}; give a linnet.Setup")
+        require_settings(setup.fit, "setup.fit")
         devices = as_traces(traces)
         # The search for the inflection points fails over as the array does.
         search = replace(setup.fit, replicas=max(2, setup.replicas), failover_ns=setup.failover_ns)

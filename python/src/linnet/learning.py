@@ -107,7 +107,7 @@ class FitSettings:
     epochs: int = 8
     """Passes over the training rows, 1 to 1,000,000."""
     batch: int = 128
-    """Rows per optimiser step."""
+    """Rows per optimiser step, at least 1."""
     false_submit_weight: float = 5.0
     """Weight of a row that is slow and would be submitted; 1 is unbiased training."""
     train_share: float = 0.5
@@ -128,6 +128,12 @@ class FitSettings:
     The score for it is found on the last quarter of the training rows. By default reads at more than even odds are
     slow. The choice among replicas does not depend on it; releases of the kernel module before it refuse such a
     file."""
+
+
+def require_settings(settings: object, name: str) -> None:
+    """Raise :class:`TypeError` for an argument that is no :class:`FitSettings`."""
+    if not isinstance(settings, FitSettings):
+        raise TypeError(f"{name} is a {type(settings).__name__}; give a linnet.FitSettings")
 
 
 @dataclass(frozen=True)
@@ -182,7 +188,8 @@ def fit(
         raise ValueError("pooled, shared_trees: one model for all devices, or one for each with common trees; not both")
     if mean_slow and slow_ns is not None:
         raise ValueError("mean_slow, slow_ns: the latency of a slow read is computed or given; not both")
-    s = settings or FitSettings()
+    s = FitSettings() if settings is None else settings
+    require_settings(s, "settings")
     fitted = _native.fit(
         as_learned(traces, seed),
         None if test is None else as_learned(test, seed),

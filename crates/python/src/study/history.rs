@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bindings for rows with histories of other lengths than LinnOS's, and networks trained on rows of any width.
 
+use std::num::NonZeroUsize;
+
 use linnet_core::{Loss, TrainOptions};
 use linnet_study::HistorySet;
 use numpy::{PyArrayMethods, PyReadonlyArray1, PyReadonlyArray2, PyUntypedArrayMethods};
@@ -24,7 +26,7 @@ pub fn train_network<'py>(
     #[pyo3(from_py_with = numbers::exact)] slow: PyReadonlyArray1<'py, bool>,
     hidden: Vec<usize>,
     #[pyo3(from_py_with = whole::epochs)] epochs: usize,
-    #[pyo3(from_py_with = whole::batch)] batch: usize,
+    #[pyo3(from_py_with = whole::batch)] batch: NonZeroUsize,
     false_submit_weight: f32,
     #[pyo3(from_py_with = whole::seed)] seed: u64,
 ) -> PyResult<PyNetwork> {
@@ -40,7 +42,7 @@ pub fn train_network<'py>(
     let options = TrainOptions {
         hidden,
         epochs,
-        batch,
+        batch: batch.get(),
         false_submit_weight,
         seed,
         loss: Loss::CategoricalHinge,
