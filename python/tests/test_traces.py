@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 import json
+import pickle
 import signal
 
+import linnet
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -115,6 +117,21 @@ def test_whole_numbers_of_any_type_make_a_trace(kind: pa.DataType) -> None:
     assert not none.has_latency
     with pytest.raises(TraceError, match="no records"):
         trace_from_table(other.slice(0, 0))
+
+
+def test_a_file_begins_at_its_first_record(tmp_path) -> None:
+    later = trace_from_table(pa.table(GOOD)).delayed(1_000_000)
+    assert later.columns()["arrive_ns"].tolist() == [1_000_000, 1_000_001, 1_000_002]
+    later.write(tmp_path / "t.parquet")
+    assert Trace.read(tmp_path / "t.parquet").columns()["arrive_ns"].tolist() == [0, 1, 2]
+
+
+def test_what_the_guide_says_cannot_be_pickled() -> None:
+    tree = linnet.Tree.fit(np.array([[0], [1]], np.float32), [0, 1])
+    network = linnet.FloatNetwork.from_arrays([(np.ones((1, 1)), np.zeros(1))], ["linear"])
+    for one in (tree, network, trace_from_table(pa.table(GOOD))):
+        with pytest.raises(TypeError, match="cannot pickle"):
+            pickle.dumps(one)
 
 
 def test_tenants_survive_tables_and_files(tmp_path) -> None:

@@ -371,7 +371,8 @@ impl PyTrace {
     }
 
     /// The same I/Os this much later; on a shared clock at their own times, since its time 0 was as much earlier. The
-    /// first no longer arrives at 0.
+    /// first no longer arrives at 0. A trace that is read begins at its first I/O, so a file keeps the delay only in the
+    /// origin of a shared clock (`origin_ns`, in Parquet): without one, delay a trace after it was read.
     fn delayed(&self, #[pyo3(from_py_with = whole::by_ns)] by_ns: u64) -> PyResult<PyTrace> {
         if self.records.last().is_some_and(|last| last.arrive_ns > linnet_trace::SPAN_MAX_NS.saturating_sub(by_ns)) {
             return Err(PyValueError::new_err(format!("{}: would be longer than 400 days", self.name)));

@@ -180,7 +180,8 @@ def as_traces(given: Trace | pa.Table | Sequence[Trace | pa.Table]) -> list[Trac
 def write_trace(trace: Trace | pa.Table, path: str | PathLike[str]) -> None:
     """Write a trace; the ending of ``path`` says how: ``.parquet``, ``.csv`` or ``.iolog``.
 
-    Parquet alone holds ``origin_ns``, by which :func:`linnet.compare` puts traces of one clock beside each other. The
+    Parquet alone holds ``origin_ns``, by which :func:`linnet.compare` puts traces of one clock beside each other. A
+    trace that is read begins at its first I/O, so what :meth:`linnet.Trace.delayed` added is kept in that alone. The
     file appears whole or not at all. Raises :class:`TypeError` for what is no trace.
     """
     as_trace(trace).write(path)
