@@ -75,6 +75,24 @@ def test_settings_of_another_type_are_named(wrong) -> None:
             linnet.fit([device_trace()], settings=wrong)
 
 
+def test_a_parameter_file_with_a_comma_is_refused_as_such(linnet, small_drive: Path, tmp_path: Path) -> None:
+    device_trace().write(tmp_path / "t.csv")
+    comma = tmp_path / "a,b.toml"
+    comma.write_text(small_drive.read_text())
+    for command in ("compare", "label"):
+        done = linnet(command, "-t", tmp_path / "t.csv", "--preset", comma)
+        assert done.returncode == 2
+        assert "has a comma, which separates" in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_latencies_of_one_device_are_given_in_a_list() -> None:
+    latencies = device_trace().read_latencies()
+    with pytest.raises(ValueError, match=r"^latencies_ns_per_device is one array; give a list of arrays"):
+        linnet.inflection_point(latencies, device=0)
+    same = linnet.inflection_point(np.stack([latencies, latencies])), linnet.inflection_point([latencies, latencies])
+    assert same[0].latency_ns == same[1].latency_ns
+
+
 @pytest.mark.parametrize("path", ["t.parquet", b"t.parquet", Path("t.parquet")])
 def test_a_path_is_to_be_read_first(path) -> None:
     for given in (path, [path]):

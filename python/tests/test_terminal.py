@@ -9,7 +9,7 @@ import pytest
 from conftest import device_trace
 from linnet import write_trace
 from linnet.cli.bars import bars
-from linnet.cli.output import Bars, Terminal, plain
+from linnet.cli.output import Bars, Terminal, number, percent, plain
 from rich.table import Table
 from rich.text import Text
 
@@ -83,3 +83,10 @@ def test_no_bar_without_a_terminal() -> None:
     with Bars() as silent:
         assert silent._view is None
         silent.stage("reading", 3)(1)
+
+
+def test_what_rounds_to_zero_has_no_sign() -> None:
+    assert [number(value) for value in (-0.001, -0.0, -0.006, -12.34, -1234.5)] == [
+        *("0.00", "0.00", "-0.01", "-12.3", "-1,234"),
+    ]
+    assert percent(-0.0001) == "0.0 %" and percent(-0.01) == "-1.0 %"

@@ -51,6 +51,8 @@ def inflection_point(
     replicas draw from its own distribution. Raises :class:`linnet.LearnError` for no or too few latencies, and
     :class:`ValueError` for one that is no whole number of 64 bits (negative, a fraction, not finite) or is masked.
     """
+    if isinstance(latencies_ns_per_device, np.ndarray) and latencies_ns_per_device.ndim < 2:
+        raise ValueError("latencies_ns_per_device is one array; give a list of arrays, one for each device")
     columns = [whole_ns(x, f"latencies of device {i}") for i, x in enumerate(latencies_ns_per_device)]
     percentile, latency_ns, boost = _native.inflection_point(columns, device, replicas, seed, failover_ns)
     return InflectionPoint(percentile, latency_ns, boost)

@@ -269,6 +269,11 @@ def check_preset(preset: str | None) -> None:
     """Refuse what is neither a preset nor a parameter file (.toml) before any work."""
     if preset is None:
         return
+    if "," in preset and Path(preset).is_file():
+        raise typer.BadParameter(
+            f"{preset} has a comma, which separates the presets of an array: give a path without one",
+            param_hint="--preset",
+        )
     known = _native.presets() + _native.queued_presets()
     if preset not in known and not preset.endswith(".toml"):
         raise typer.BadParameter(
@@ -283,8 +288,9 @@ def check_preset(preset: str | None) -> None:
 def checked_presets(presets: Sequence[str] | None) -> list[str]:
     """The arrays of ``Presets``, consumer-deep for none given, after a check of every name."""
     arrays = list(presets or ["consumer-deep"])
-    for name in (name for one in arrays for name in one.split(",")):
-        check_preset(name.strip())
+    for one in arrays:
+        for name in [one] if Path(one).is_file() else one.split(","):
+            check_preset(name.strip())
     return arrays
 
 

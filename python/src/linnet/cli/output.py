@@ -131,12 +131,13 @@ def number(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     size = abs(value)
-    return f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.2f}"
+    # What rounds to zero has no sign.
+    return f"{value:z,.0f}" if size >= 1000 else f"{value:z.1f}" if size >= 10 else f"{value:z.2f}"
 
 
 def percent(value: float | None, digits: int = 1) -> str:
     """A share as a percentage."""
-    return "-" if value is None else f"{100 * value:.{digits}f} %"
+    return "-" if value is None else f"{100 * value:z.{digits}f} %"
 
 
 class Bars(Stages):
