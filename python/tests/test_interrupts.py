@@ -52,6 +52,7 @@ def small_model():
         ),
         (lambda: linnet.fit(LOG, settings=linnet.FitSettings(epochs=10**6)), "fit"),
         (lambda: _native.evaluate(small_model(), [LOG] * 20, 1.0), "evaluate"),
+        (lambda: linnet.synth("az-c", 8000.0, 1, 0), "synth"),
         (lambda: DRIVE.saturate(4, 10**7, 4096), "saturate"),
         (lambda: DRIVE.overwritten(10**15, 0), "overwritten"),
         (lambda: DRIVE.tenants([(1e6, 0.0, False, 4)], 100_000.0, 100_000.0, 0), "tenants"),

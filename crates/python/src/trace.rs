@@ -17,7 +17,7 @@ use pyo3::types::PyDict;
 use crate::errors;
 use crate::items;
 use crate::numbers::{integer_column, vector};
-use crate::progress::Progress;
+use crate::progress::{Progress, interruptible};
 use crate::trace_files::{stopped, teller, tenants};
 use crate::whole;
 
@@ -529,6 +529,7 @@ pub fn synth(
     #[pyo3(from_py_with = whole::devices)] devices: usize,
     #[pyo3(from_py_with = whole::seed)] seed: u64,
 ) -> PyResult<Vec<PyTrace>> {
-    let made = py.detach(|| linnet_trace::synth(workload, seconds, devices, seed)).map_err(errors::trace)?;
+    let name = workload.to_owned();
+    let made = interruptible(py, move || linnet_trace::synth(&name, seconds, devices, seed))?.map_err(errors::trace)?;
     Ok(made.into_iter().map(|records| PyTrace::made(workload.to_owned(), records)).collect())
 }
