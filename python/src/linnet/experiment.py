@@ -229,10 +229,14 @@ class Experiment:
         return self.fitted
 
     def folded(self) -> str:
-        """How many I/Os of both parts lie beyond the end of the drives, as a sentence; empty for none."""
+        """How many I/Os of both parts lie beyond the end of the drives, as a sentence; empty for none.
+
+        Those of Table 1's workloads, which are drawn for a drive of any size, are not told.
+        """
         drives = self.array.parameters()
         capacity = min(drive["capacity_bytes"] for drive in drives.get("devices", [drives]))
-        return folded([*self.train_part, *self.test_part], capacity)
+        recorded = [t for t in (*self.train_part, *self.test_part) if t.name not in _native.workloads()]
+        return folded(recorded, capacity)
 
     def models(self) -> list[_native.Model | None]:
         """What the policies have, by device; empty before :meth:`learn`."""
