@@ -4,8 +4,9 @@
 Reads and writes share a drive: each takes its rate over what the drive sustains of it alone, and the drive is full
 where the two shares add up to 1. So a run that achieved less than its offered load measures the operation that takes
 more of the drive, once the share of the other is known. It has to fall short by more than arrivals at random can in a
-minute, and no other run may have achieved twice as much. An operation that no run measures has the data sheet's
-figure, times the share of their sheets' figures that measured drives achieve.
+minute, and no other run may have achieved twice as much. Some drives sustain less under overload than they serve just
+below it; there the capacity is what was served. An operation that no run measures has the data sheet's figure, times
+the share of their sheets' figures that measured drives achieve.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ CHANCE = 4.0
 OF_MOST = 0.5
 """Share of the most that a drive achieved below which a run that was held back says nothing of the capacity."""
 HEADROOM = 1.02
-"""Least capacity of a drive, over what it was seen to achieve without being held back."""
+"""Least capacity of a drive, over what it was seen to achieve without being held back. Where overload sustains no less
+than that over this, the two differ by chance.
+"""
 OTHERS_MOST = 0.9
 """Largest share of the drive that the other operation is taken to have while one is measured."""
 ROUNDS = 4
@@ -95,7 +98,7 @@ def _sheets(rows: Observations) -> dict[str, _Sheet]:
 
 
 def _measured(drive: str, rows: Observations, sheet: Mapping[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-    """What the rows of one drive measure of each operation, and the most that they achieved of it."""
+    """What the rows of one drive measure of each operation, and the most that it served without being held back."""
     offered = {op: rows.inputs[f"all_{op}_pages"] for op in OPS}
     achieved = {op: rows.achieved[f"{op}_pages"] for op in OPS}
     back = {op: held_back(offered[op], achieved[op]) for op in OPS}
@@ -117,7 +120,10 @@ def _measured(drive: str, rows: Observations, sheet: Mapping[str, float]) -> tup
                         f"drive {drive}: {op}s were offered, and none was achieved at any load, so its capacity is not "
                         f"known; correct {op}_iops, or leave the drive out"
                     )
-            most[op] = float(used[mostly[op]].max(initial=0.0))
+            most[op] = float(used[mostly[op] & ~back[op]].max(initial=0.0))
+            if op in found and most[op] > HEADROOM * found[op]:
+                # Overload sustains less than was served just below it, where the drive was not in its closed loop.
+                room[op] = found[op] = HEADROOM * most[op]
     return found, most
 
 
