@@ -22,12 +22,14 @@ curve that has a slope everywhere overshoots a step and bends on both sides of i
 kernel, which does neither. Latencies of reads have the roughness that is likelier.
 
 Each target is a Gaussian process: a curve that all drives share, plus one of the drive's model, plus one of the drive.
+The probes of a model that did not train also set its level.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +81,11 @@ KERNEL = Kernel(
     ),
 )
 
+PROBED = Kernel((*KERNEL.terms, Term(1.0, "constant", same=("state", "model"), gate="new")), KERNEL.hypers)
+"""With a level for each drive model that did not train: the hyperparameters were fitted without it and, where the known
+ones are alike, would hold one that is ten times as fast to their level between its probes.
+"""
+
 
 class OpenLoop:
     """See the module. ``predict`` has one answer for all minutes of a cell."""
@@ -87,6 +94,7 @@ class OpenLoop:
         self.processes: list[Process] = start.processes if start else []
         self.known: Observations
         self.noise: Floats
+        """Of each known row: 0 of those that trained."""
         self._warm = start is not None
 
     def fit(self, train: Observations) -> None:
@@ -103,6 +111,7 @@ class OpenLoop:
     def calibrated(self, probes: Observations) -> OpenLoop:
         """The same model, when these minutes are known too."""
         other = OpenLoop(self)
+        other.processes = [replace(process, kernel=PROBED) for process in self.processes]
         other.known = self.known.joined(probes)
         other.noise = np.concatenate([self.noise, np.full(len(probes), PROBE_NOISE)])
         return other
@@ -116,7 +125,7 @@ class OpenLoop:
     def at(self, cells: Observations) -> tuple[Floats, Floats]:
         """Mean and spread for each row of ``cells``."""
         capacity = capacities(self.known, cells)
-        known, asked = coordinates(self.known, capacity), coordinates(cells, capacity)
+        known, asked = self._points(self.known, capacity), self._points(cells, capacity)
         values = learned(self.known, known)
         processes = [process.given(known, values[:, t], self.noise) for t, process in enumerate(self.processes)]
         answers = [process.predict(asked) for process in processes]
@@ -128,11 +137,17 @@ class OpenLoop:
         ends = np.full_like(mean, -math.inf)
         if few.any():
             open_ = np.zeros(int(few.sum()), bool)
-            labels = {name: asked[name][few] for name in ("drive", "model")}
+            labels = {name: asked[name][few] for name in ("drive", "model", "new")}
             end = {**place_of(np.full(len(open_), SATURATED), open_, asked["reads"][few]), **labels}
             ends[few] = np.stack([process.predict(end)[0] for process in processes], 1)
         mean = with_queue(mean, asked["queued"], least, ends)
         return mean, np.maximum(np.hypot(spread, cliff), LEAST_SPREAD)
+
+    def _points(self, rows: Observations, capacity: Mapping[str, Capacity]) -> dict[str, NDArray[Any]]:
+        """:func:`coordinates`, and ``new``: 1 for rows of a drive model that did not train, else 0."""
+        trained = self.known.labels["model"][self.noise == 0]
+        new = ~np.isin(rows.labels["model"], list(set(trained)))
+        return {**coordinates(rows, capacity), "new": new.astype(float)}
 
     def next_probe(self, candidates: Observations, probes: Observations | None) -> int:
         """Which of the candidate loads of one drive to measure next, given the minutes so far: an index.
