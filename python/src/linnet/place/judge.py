@@ -199,7 +199,7 @@ def answer_fold(
         return
     inner = [
         part
-        for one in inner_folds(question.split, fold.train, seed)
+        for one in inner_folds(fold.asks or question.split, fold.train, seed)
         for part in _parts(question, one, asked, outer[0].ours)[0]
     ]
     for name in models:

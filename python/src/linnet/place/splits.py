@@ -35,6 +35,8 @@ class Fold:
 
     train: Observations
     tried: Observations
+    asks: str | None = None
+    """The split whose question the rows that are tried ask of these that train; None: that of the fold's own split."""
 
 
 def applies(split: str, source: str) -> bool:
@@ -130,22 +132,22 @@ def against(split: str, train: Observations, tried: Observations, seed: int) -> 
     the same drive model or mix, or of more neighbours. Loads of drives that the training data lack are tried fold by
     fold, with the drives' other loads; many neighbours of a mix and scheduler that they lack, with its runs of few; a
     mix, with its runs without neighbours. One such load alone is tried without others. Loads are those of both sets
-    together, whatever they are called in each.
+    together, whatever they are called in each. ``random`` then asks for other loads, or for other drives or mixes, and
+    its folds say which.
     """
     both = named(train.joined(tried))
     train, tried = (both.take(rows) for rows in np.split(np.arange(len(both)), [len(train)]))
     if shuffles(split):
         label = "cell" if split == "random" else _label(split, tried)
         train = train.take(~np.isin(train.labels[label], list(set(tried.labels[label]))))
-        strange = np.zeros(len(tried), bool)
-        if split in LOADS:
-            name = "setting" if "setting" in tried.labels else "drive"
-            strange = ~np.isin(tried.labels[name], list(set(train.labels[name])))
-        found = [] if strange.all() else [Fold(train, tried.take(~strange))]
+        name, new = ("setting", "unseen-mix") if "setting" in tried.labels else ("drive", "unseen-drive")
+        strange = ~np.isin(tried.labels[name], list(set(train.labels[name])))
+        asks = "unseen-load" if split == "random" else None
+        found = [] if strange.all() else [Fold(train, tried.take(~strange), asks)]
         if strange.any():
             others = tried.take(strange)
-            if len(set(others.labels[label])) < 2:
-                return [*found, Fold(train, others)]
+            if split == "random" or len(set(others.labels[label])) < 2:
+                return [*found, Fold(train, others, new)]
             more = _by_group(split, others, FOLDS, seed)
             found += [Fold(train.joined(fold.train), fold.tried) for fold in more]
         return found

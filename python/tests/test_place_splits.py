@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a split asks of data that other data train for."""
+
+import numpy as np
+import pytest
+from linnet.place import judge as judging
+from linnet.place.observations import Observations, observe
+from linnet.place.splits import against
+from place_tables import write_ssdiq
+
+
+@pytest.fixture(scope="module")
+def drives(tmp_path_factory: pytest.TempPathFactory) -> Observations:
+    folder = tmp_path_factory.mktemp("drives")
+    write_ssdiq(folder, repeats=1)
+    return observe(folder)["ssdiq"]
+
+
+def of(rows: Observations, drive: str, *loads: int) -> Observations:
+    return rows.take((rows.labels["drive"] == drive) & (np.isin(rows.inputs["load"], loads) | (not loads)))
+
+
+def test_random_rows_of_other_data_ask_for_loads_and_for_drives(drives: Observations, mixes: Observations) -> None:
+    """No row of their cells trains."""
+    train = drives.take(drives.labels["drive"] != "a0")
+    tried = of(drives, "a0").joined(of(drives, "b0", 50_000))
+    found = against("random", train, tried, 42)
+    assert [(set(fold.tried.labels["drive"]), fold.asks) for fold in found] == [
+        ({"b0"}, "unseen-load"),
+        ({"a0"}, "unseen-drive"),
+    ]
+    assert all("b0|50000" not in fold.train.labels["cell"] for fold in found)
+    mix = mixes.labels["mix"] == "64K"
+    assert [fold.asks for fold in against("random", mixes.take(~mix), mixes.take(mix), 42)] == ["unseen-mix"]
+
+
+@pytest.mark.parametrize("loads", [(), (50_000,)])
+def test_intervals_of_a_drive_that_does_not_train_are_those_of_new_drives(
+    drives: Observations, loads: tuple[int, ...]
+) -> None:
+    """Rows of the others say nothing of how wrong a model is about one that it does not know."""
+    asked = ({"ssdiq": of(drives, "b0", *loads)}, {"ssdiq": drives.take(drives.labels["drive"] != "b0")})
+    splits = ["random", "unseen-drive", *(["unseen-load", "unseen-model-load"] if loads else [])]
+    rows, _ = judging.judge(*asked, splits, ["queueing", "linnet"], 1, 0, lambda done: None)
+    assert {row["split"] for row in rows if row["leaks"]} == {"random"}
+    for target in drives.targets:
+        for model in ("queueing", "linnet"):
+            few = [row for row in rows if (row["target"], row["model"]) == (target, model)]
+            assert len(few) == len(splits)
+            assert len({(row["coverage90"], row["interval90_factor"], row["p90_error"]) for row in few}) == 1
