@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,25 +93,26 @@ def judge(
             same_drives([(str(train), known[source]), (str(data), rows_)])
     if (probe_minutes or hold_out) and "iocost" in tried and "unseen-drive" in splits:
         warn("iocost, unseen-drive: no model measures ceilings of a new drive first, so nothing is probed or held out")
+    # Who names a split asks for it; all that are there are asked where they can be.
+    skipped = [] if split else judging.undivided(tried, known, splits)
     with Bars() as bars:
-        step = bars.stage("folds", judging.work(tried, known, splits, seeds, hold_out or 0))
-        rows, absent = judging.judge(tried, known, splits, models, seeds, probe_minutes, step, hold_out or 0)
+        step = bars.stage("folds", judging.work(tried, known, splits, seeds, hold_out or 0, skipped))
+        rows, absent = judging.judge(tried, known, splits, models, seeds, probe_minutes, step, hold_out or 0, skipped)
+    if not rows and skipped:
+        raise skipped[0]
     best = judging.ceiling(tried)
     dropped = {
         name: {source: one.dropped for source, one in found.items() if one.dropped}
         for name, found in (("data", tried), ("train", known or {}))
     }
     if json:
-        print_json({"rows": rows, "absent": absent, "ceiling": best, "dropped": dropped})
+        notes = [{"source": one.source, "split": one.split, "why": one.why} for one in skipped]
+        print_json({"rows": rows, "absent": absent, "skipped": notes, "ceiling": best, "dropped": dropped})
         return
     show_rows(rows + best)
-    for folder, by_source in ((data, dropped["data"]), (train, dropped["train"])):
-        for source, reasons in by_source.items():
-            console.print(f"{folder}: rows of {source} left out: {said(reasons)}")
-    for asked, probes, names in dict.fromkeys(
-        (row["split"], row["probe_minutes"], ", ".join(row["untried"])) for row in rows if row["untried"]
-    ):
-        console.print(f"{asked}: {probes} probes leave no load to try of {names}")
+    for one in skipped:
+        console.print(f"not judged: {one}")
+    show_dropped(((data, dropped["data"]), (train, dropped["train"])), rows)
     show_lacking(rows, absent)
 
 
@@ -281,6 +283,17 @@ def show_rows(rows: list[dict[str, Any]]) -> None:
         for row in rows
     ]
     table(None, columns, view, left=4)
+
+
+def show_dropped(dropped: Iterable[tuple[Path | None, dict[str, dict[str, int]]]], rows: list[dict[str, Any]]) -> None:
+    """Rows of the tables that were left out, and drives or mixes whose every load was probed."""
+    for folder, by_source in dropped:
+        for source, reasons in by_source.items():
+            console.print(f"{folder}: rows of {source} left out: {said(reasons)}")
+    for asked, probes, names in dict.fromkeys(
+        (row["split"], row["probe_minutes"], ", ".join(row["untried"])) for row in rows if row["untried"]
+    ):
+        console.print(f"{asked}: {probes} probes leave no load to try of {names}")
 
 
 def show_lacking(rows: list[dict[str, Any]], absent: list[dict[str, Any]]) -> None:

@@ -27,6 +27,7 @@ from linnet.place.splits import (
     FIRST_SEED,
     LEAKING,
     Fold,
+    Undivided,
     against,
     applies,
     folds,
@@ -66,49 +67,70 @@ def judge(
     minutes: int,
     progress: Callable[[int], None],
     hold_out: int = 0,
+    skip: Sequence[Undivided] = (),
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Rows for each source, split, target and model, and which of them there are none of: see :func:`_lacking`.
 
     ``progress`` is told how many folds are done: see :func:`work`. Every ``hold_out``-th load of a new drive or mix is
-    tried whatever is probed, and never probed; 0: what is not probed is tried. Raises ValueError where nothing at all
-    is left to try, or no model can answer.
+    tried whatever is probed, and never probed; 0: what is not probed is tried. What :func:`undivided` found may be left
+    out by ``skip``. Raises Undivided for what is not, and ValueError where nothing at all is left to try, or no model
+    can answer.
     """
     rows: list[dict[str, Any]] = []
     absent: list[dict[str, Any]] = []
     nothing: list[str] = []
     done = 0
-    for split in splits:
-        for source, tried in data.items():
-            if not applies(split, source):
-                continue
-            question = Question(source, split, *((minutes, hold_out) if probed(split, source) else (0, 0)))
-            answers: dict[str, list[Answers]] = {name: [] for name in models}
-            for seed in _seeds(split, seeds, question.hold_out):
-                asked = replace(question, phase=seed - FIRST_SEED)
-                every = _division(split, tried, train, source, seed)
-                for name in models:
-                    answers[name].append(Answers())
-                for fold in every:
-                    answer_fold(asked, fold, models, seed, answers)
-                    done += 1
-                    progress(done)
-            found = [row for name in models for row in _rows(question, tried.targets, name, answers[name])]
-            if not found and any(seed.outcomes for seed in answers[models[0]]):
-                nothing.append(
-                    f"{source}, {split}: {', '.join(models)} needs measurements of what is tried; let it probe "
-                    "(--probe-minutes), or ask another model"
-                )
-            elif not found:
-                names = ", ".join(sorted({name for seed in answers[models[0]] for name in seed.untried}))
-                after = (
-                    f" after {minutes} probes of each of {names}; ask for fewer (--probe-minutes), or" if names else ";"
-                )
-                nothing.append(f"{source}, {split}: no load is left to try{after} give measurements of more loads")
-            rows += found
-            absent += [one for name in models for one in _lacking(question, tried, name, answers[name])]
+    for split, source in _asked_of(data, splits, skip):
+        tried = data[source]
+        question = Question(source, split, *((minutes, hold_out) if probed(split, source) else (0, 0)))
+        answers: dict[str, list[Answers]] = {name: [] for name in models}
+        for seed in _seeds(split, seeds, question.hold_out):
+            asked = replace(question, phase=seed - FIRST_SEED)
+            every = _division(split, tried, train, source, seed)
+            for name in models:
+                answers[name].append(Answers())
+            for fold in every:
+                answer_fold(asked, fold, models, seed, answers)
+                done += 1
+                progress(done)
+        found = [row for name in models for row in _rows(question, tried.targets, name, answers[name])]
+        if not found and any(seed.outcomes for seed in answers[models[0]]):
+            nothing.append(
+                f"{source}, {split}: {', '.join(models)} needs measurements of what is tried; let it probe "
+                "(--probe-minutes), or ask another model"
+            )
+        elif not found:
+            names = ", ".join(sorted({name for seed in answers[models[0]] for name in seed.untried}))
+            after = f" after {minutes} probes of each of {names}; ask for fewer (--probe-minutes), or" if names else ";"
+            nothing.append(f"{source}, {split}: no load is left to try{after} give measurements of more loads")
+        rows += found
+        absent += [one for name in models for one in _lacking(question, tried, name, answers[name])]
     if nothing and not rows:
         raise ValueError("; ".join(nothing))
     return rows, absent
+
+
+def _asked_of(
+    data: dict[str, Observations], splits: Sequence[str], skip: Sequence[Undivided] = ()
+) -> list[tuple[str, str]]:
+    """Splits, and sources that they apply to."""
+    left = {(one.split, one.source) for one in skip}
+    return [
+        (split, source) for split in splits for source in data if applies(split, source) and (split, source) not in left
+    ]
+
+
+def undivided(
+    data: dict[str, Observations], train: dict[str, Observations] | None, splits: Sequence[str]
+) -> list[Undivided]:
+    """Which splits cannot divide which sources that they apply to, and why."""
+    found = []
+    for split, source in _asked_of(data, splits):
+        try:
+            _division(split, data[source], train, source, FIRST_SEED)
+        except Undivided as error:
+            found.append(error)
+    return found
 
 
 def work(
@@ -117,13 +139,12 @@ def work(
     splits: Sequence[str],
     seeds: int,
     hold_out: int = 0,
+    skip: Sequence[Undivided] = (),
 ) -> int:
     """Number of folds that :func:`judge` will answer."""
     return sum(
-        len(_division(split, tried, train, source, seed))
-        for split in splits
-        for source, tried in data.items()
-        if applies(split, source)
+        len(_division(split, data[source], train, source, seed))
+        for split, source in _asked_of(data, splits, skip)
         for seed in _seeds(split, seeds, hold_out if probed(split, source) else 0)
     )
 
@@ -142,9 +163,11 @@ def _division(
         raise ValueError(f"--train has no table of {source}, which --data has; add it, or judge without --train")
     found = against(split, train[source], tried, seed)
     if any(not len(fold.train) or not len(fold.tried) for fold in found):
-        raise ValueError(
-            f"{source}, {split}: no row is left to train or to try; --train must have other drive models, mixes or "
-            "loads than --data, since rows that would give the answer away do not train"
+        raise Undivided(
+            source,
+            split,
+            "no row is left to train or to try; --train must have other drive models, mixes or loads than --data, "
+            "since rows that would give the answer away do not train",
         )
     return found
 

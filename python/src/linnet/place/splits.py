@@ -29,6 +29,14 @@ FEW = 8
 """Most neighbours in the training rows of few-to-many."""
 
 
+class Undivided(ValueError):
+    """Rows of a source that a split cannot divide into some that train and some that are tried."""
+
+    def __init__(self, source: str, split: str, why: str) -> None:
+        super().__init__(f"{source}, {split}: {why}")
+        self.source, self.split, self.why = source, split, why
+
+
 @dataclass(frozen=True)
 class Fold:
     """Training rows, and rows to be tried."""
@@ -62,7 +70,7 @@ def probed(split: str, source: str) -> bool:
 
 
 def folds(split: str, rows: Observations, seed: int) -> list[Fold]:
-    """All folds of one seed."""
+    """All folds of one seed. Raises Undivided, whatever the seed is."""
     return list(_folds(split, rows, seed))
 
 
@@ -76,7 +84,9 @@ def _folds(split: str, rows: Observations, seed: int) -> Iterator[Fold]:
     else:
         few = rows.inputs["neighbours"] <= FEW
         if few.all() or not few.any():
-            raise ValueError(f"few-to-many needs runs of at most {FEW} neighbours and of more; all are of one kind")
+            raise Undivided(
+                rows.source, split, f"it needs runs of at most {FEW} neighbours and of more, and all are of one kind"
+            )
         yield Fold(rows.take(few), rows.take(~few))
 
 
@@ -98,9 +108,11 @@ def _by_group(split: str, rows: Observations, count: int | None, seed: int) -> I
     names = np.array(sorted(set(rows.labels[label][of_group])), dtype=object)
     if len(names) < 2:
         what = {"model": "drive model", "mix": "mix"}.get(label, "load")
-        raise ValueError(
-            f"{rows.source}, {split}: one {what} alone cannot be split; give more, train on other data (--train), or "
-            "ask other questions (--split)"
+        raise Undivided(
+            rows.source,
+            split,
+            f"one {what} alone cannot be split; give more, train on other data (--train), or ask other questions "
+            "(--split)",
         )
     np.random.default_rng(seed).shuffle(names)
     for part in np.array_split(names, min(count or len(names), len(names))):
