@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from linnet.place.gaussian import Process
 from linnet.place.models import open_loop
 from linnet.place.models.open_loop import OpenLoop
 from linnet.place.observations import Observations, observe
@@ -46,3 +47,36 @@ def test_a_probe_of_a_known_model_sets_no_level_of_its_own(
     mean, spread = model.calibrated(probe).predict(asked)
     monkeypatch.setattr(open_loop, "PROBED", open_loop.KERNEL)
     np.testing.assert_allclose(model.calibrated(probe).predict(asked), (mean, spread), rtol=1e-12)
+
+
+def test_probes_extend_the_factor_of_what_trained(drives: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = drives.labels["drive"] == "b0"
+    train, own = drives.take(~new), drives.take(new)
+    train.outcomes[train.labels["cell"] == "a0|50000"] = math.nan
+    model = OpenLoop()
+    model.fit(train)
+    probes = probe_drive(model, own, 3)
+    mean, spread = model.calibrated(probes).predict(own)
+    sizes: list[int] = []
+    whole = np.linalg.cholesky
+
+    def counted(matrix: np.ndarray) -> np.ndarray:
+        sizes.append(len(matrix))
+        return np.asarray(whole(matrix))
+
+    monkeypatch.setattr(np.linalg, "cholesky", counted)
+    np.testing.assert_array_equal(model.calibrated(probes).predict(own), (mean, spread))
+    assert sizes == [3], "the probes alone"
+    monkeypatch.setattr(Process, "begins", lambda *given: False)
+    np.testing.assert_allclose(model.calibrated(probes).predict(own), (mean, spread), rtol=1e-9)
+    assert sizes == [3, 44 + 3]
+
+
+def test_other_points_are_no_beginning(drives: Observations) -> None:
+    model = OpenLoop()
+    model.fit(drives)
+    (one,) = model.conditioned
+    assert one.begins(one.points, one.noise)
+    assert not one.begins(one.points, one.noise + 0.1)
+    assert not one.begins({**one.points, "load": one.points["load"] + 1e-9}, one.noise)
+    assert not one.begins({name: column[:-1] for name, column in one.points.items()}, one.noise[:-1])

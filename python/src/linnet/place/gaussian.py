@@ -116,16 +116,28 @@ class Process:
     values: Floats
     noise: Floats
     """(n,): standard deviation of each point's noise, in addition to the kernel's."""
+    first: Process | None = None
+    """Conditioned on the first of these points, with the same covariance of them: its factor is extended."""
 
-    def given(self, points: Points, values: Floats, noise: Floats) -> Process:
+    def given(self, points: Points, values: Floats, noise: Floats, first: Process | None = None) -> Process:
         """The same hyperparameters, conditioned on these points, those whose value is known.
 
-        ``noise`` is as in the class. Where no value is, means are NaN.
+        ``noise`` is as in the class. Where no value is, means are NaN. ``first`` has the same hyperparameters; if its
+        points are the first of these, most of the time is saved.
         """
         known = np.isfinite(values)
         columns = {name: np.asarray(column)[known] for name, column in points.items()}
         centre = self.centre if known.any() else math.nan
-        return replace(self, centre=centre, points=columns, values=values[known], noise=noise[known])
+        if first and not first.begins(columns, noise[known]):
+            first = None
+        return replace(self, centre=centre, points=columns, values=values[known], noise=noise[known], first=first)
+
+    def begins(self, points: Points, noise: Floats) -> bool:
+        """Whether the points of this process are the first of these."""
+        size = len(self.noise)
+        return np.array_equal(self.noise, noise[:size]) and all(
+            np.array_equal(own, points[name][:size]) for name, own in self.points.items()
+        )
 
     def predict(self, points: Points) -> tuple[Floats, Floats]:
         """Mean and standard deviation at points, both (n,); the deviation includes the kernel's noise."""
@@ -139,10 +151,22 @@ class Process:
     @cached_property
     def _solved(self) -> tuple[Floats, Floats]:
         """The inverse of the lower Cholesky factor of the known points' covariance, and the weights of their values."""
-        known = self.kernel.matrix(self.theta, self.roughness, self.points, self.points)
-        known[np.diag_indices_from(known)] += math.exp(2 * self.theta[-1]) + self.noise**2 + JITTER
-        root = np.linalg.inv(np.linalg.cholesky(known))
+        above = self.first.root if self.first else np.zeros((0, 0))
+        size = len(above)
+        rest = {name: column[size:] for name, column in self.points.items()}
+        # [A B'; B C] has the factor [L 0; M N] with M = B L^-T and N N' = C - M M'; its inverse is that of blocks.
+        known = self.kernel.matrix(self.theta, self.roughness, rest, self.points)
+        own = known[:, size:].copy()
+        own[np.diag_indices_from(own)] += math.exp(2 * self.theta[-1]) + self.noise[size:] ** 2 + JITTER
+        beside = known[:, :size] @ above.T
+        below = np.linalg.inv(np.linalg.cholesky(own - beside @ beside.T))
+        root = np.block([[above, np.zeros((size, len(own)))], [-below @ beside @ above, below]])
         return root, root.T @ (root @ (self.values - self.centre))
+
+    @property
+    def root(self) -> Floats:
+        """The inverse of the lower Cholesky factor of the known points' covariance."""
+        return self._solved[0]
 
 
 def fit(

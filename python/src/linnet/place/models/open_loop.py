@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -96,9 +97,12 @@ class OpenLoop:
         self.noise: Floats
         """Of each known row: 0 of those that trained."""
         self._warm = start is not None
+        self._before: OpenLoop | None = None
+        """The same model before its probes."""
 
     def fit(self, train: Observations) -> None:
         """Learn from rows; medians of their cells."""
+        self.__dict__.pop("conditioned", None)
         self.known, _ = by_cell(train)
         self.noise = np.zeros(len(self.known))
         points = coordinates(self.known, capacities(self.known))
@@ -111,6 +115,7 @@ class OpenLoop:
     def calibrated(self, probes: Observations) -> OpenLoop:
         """The same model, when these minutes are known too."""
         other = OpenLoop(self)
+        other._before = self
         other.processes = [replace(process, kernel=PROBED) for process in self.processes]
         other.known = self.known.joined(probes)
         other.noise = np.concatenate([self.noise, np.full(len(probes), PROBE_NOISE)])
@@ -127,7 +132,11 @@ class OpenLoop:
         capacity = capacities(self.known, cells)
         known, asked = self._points(self.known, capacity), self._points(cells, capacity)
         values = learned(self.known, known)
-        processes = [process.given(known, values[:, t], self.noise) for t, process in enumerate(self.processes)]
+        firsts = self._before.conditioned if self._before else [None] * len(self.processes)
+        processes = [
+            process.given(known, values[:, t], self.noise, first)
+            for t, (process, first) in enumerate(zip(self.processes, firsts, strict=True))
+        ]
         answers = [process.predict(asked) for process in processes]
         mean = np.stack([mean for mean, _ in answers], 1)
         spread = np.stack([spread for _, spread in answers], 1)
@@ -142,6 +151,13 @@ class OpenLoop:
             ends[few] = np.stack([process.predict(end)[0] for process in processes], 1)
         mean = with_queue(mean, asked["queued"], least, ends)
         return mean, np.maximum(np.hypot(spread, cliff), LEAST_SPREAD)
+
+    @cached_property
+    def conditioned(self) -> list[Process]:
+        """The processes at the known rows: what those that know probes too begin with."""
+        points = self._points(self.known, capacities(self.known))
+        values = learned(self.known, points)
+        return [process.given(points, values[:, t], self.noise) for t, process in enumerate(self.processes)]
 
     def _points(self, rows: Observations, capacity: Mapping[str, Capacity]) -> dict[str, NDArray[Any]]:
         """:func:`coordinates`, and ``new``: 1 for rows of a drive model that did not train, else 0."""
