@@ -23,7 +23,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # What the command line is compiled from; Python files are used in place.
 NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow slow-core slow-python slow-rust slow-studies test-wheel test-tune test-kubernetes regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate sanitize miri kills ublk bindings sim clean tools
+.PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow slow-core slow-python slow-rust slow-studies wheel test-wheel test-tune test-kubernetes regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate sanitize miri kills ublk bindings sim clean tools
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
@@ -93,6 +93,10 @@ slow-rust:
 slow-studies: build
 	@$(ONE_THREAD) $(BIN)/python -m pytest python/tests/studies
 
+wheel: $(VENV)/.deps   ## the wheel, in dist/: what other machines install (docs/guide/install.md)
+	@echo "compiling (a few minutes the first time)"
+	@wheel=$$(sh tools/build-wheel.sh) && echo "$$wheel; install it with: pip install ./$$wheel, with an extra: pip install './$$wheel[serve]'"
+
 test-wheel: build      ## the operator's wheel without extras in an empty environment: its size, its import time, what works
 	@sh tools/wheel.sh
 
@@ -159,4 +163,4 @@ sim: tools             ## one long random simulation of the array: make sim SEED
 	@LINNET_SIM_SEED=$(SEED) LINNET_SIM_RUNS=200 cargo test --release --locked -p linnet-array -- --nocapture sim
 
 clean:           ## remove what the build made (not your demo-out)
-	@rm -rf $(VENV) target build
+	@rm -rf $(VENV) target build dist

@@ -3,18 +3,12 @@
 # Installs the operator's wheel without extras into a new environment, and checks what an operator then has: the size,
 # the time that `import linnet` takes, and that `whatif`, `dm` and `trace` run with neither scikit-learn nor matplotlib.
 #   tools/wheel.sh [WHEEL]
-# Without an argument it builds the wheel; with clang, the observer of `linnet tune` is in it.
+# Without an argument it builds the wheel.
 set -eu
 cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-wheel=${1:-}
-if [ -z "$wheel" ]; then
-    features=$(command -v "${CLANG:-clang}" >/dev/null && echo "--features bpf" || true)
-    # shellcheck disable=SC2086 # no feature is no argument
-    (cd python && PATH=$PWD/../.venv/bin:$PATH maturin build --release --quiet --out "$work" $features)
-    wheel=$(ls "$work"/*.whl)
-fi
+wheel=${1:-$(sh tools/build-wheel.sh "$work")}
 
 env=$work/env
 python3 -m venv "$env"

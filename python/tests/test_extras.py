@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, device_trace
 from linnet import write_trace
-from linnet.extras import NEEDS
+from linnet.extras import GUIDE, NEEDS, advice
 
 BLOCKED = ("matplotlib", "ortools", "pyarrow", "ray", "sklearn", "scipy", "threadpoolctl")
 BLOCK = f"""
@@ -73,7 +73,7 @@ def test_the_demo_has_tables_and_says_how_to_get_figures(small_drive: Path, tmp_
     small = f"import linnet.cli.demo as demo\ndemo.WORKLOADS = (('az-e', {str(small_drive)!r}, 1.0),)\ndemo.REAL = ()"
     done = bare("demo", "--out", tmp_path / "out", more=small)
     assert done.returncode == 0, done.stderr
-    assert "pip install 'linnet[report]'" in done.stderr
+    assert "pip install 'WHEEL[report]'" in done.stderr
     page = (tmp_path / "out" / "report.html").read_text()
     assert "linnet-best" in page
     assert "pip install" in page
@@ -101,7 +101,7 @@ def test_a_command_whose_extra_is_missing_says_what_to_install(
     done = bare(*(file if word == "FILE" else word for word in command.split()), cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     distributions = " and ".join(NEEDS[extra].values())
-    assert done.stderr == f"linnet: {what} needs {distributions}; install it with: pip install 'linnet[{extra}]'\n"
+    assert done.stderr == f"linnet: {what} needs {distributions}; {advice(extra)}\n"
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
@@ -115,7 +115,7 @@ def test_names_of_the_package_that_need_an_extra_say_so(file: Path) -> None:
         done = subprocess.run([sys.executable, "-c", code + wanted], capture_output=True, text=True, check=False)
         assert done.stdout == "3000\n"
         assert done.stderr.splitlines()[-1].startswith("linnet.extras.MissingExtra: ")
-        assert f"pip install 'linnet[{extra}]'" in done.stderr
+        assert f"pip install 'WHEEL[{extra}]'" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["bench ssd", "bench decide", "study shapes -t FILE"])
@@ -138,6 +138,20 @@ UNLOCKED = {"ray"}
 def canonical(requirement: str) -> str:
     """The name in a requirement, as package indexes compare names."""
     return re.sub(r"[-_.]+", "-", re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0]).lower()
+
+
+def test_nobody_is_told_to_install_the_package_by_its_name() -> None:
+    """It is on no index; the name there is another's."""
+    page = (ROOT / GUIDE).read_text()
+    assert all(f"| `{extra}` |" in page for extra in NEEDS)
+    by_name = re.compile(r"pip3? install [^\n`]*(?<![\w./-])linnet(?![\w./-])")
+    assert by_name.search("pip install 'linnet[serve]'") and not by_name.search("pip install 'dist/linnet-0.1.0.whl[serve]'")
+    for folder in ("README.md", "docs", "packaging", "python/src", "python/README.md", "kernel"):
+        top = ROOT / folder
+        for path in [top] if top.is_file() else sorted(top.rglob("*")):
+            if path.suffix in {".md", ".py", ".yaml", ".service", ".rst", ""} and path.is_file():
+                assert not by_name.search(path.read_text(errors="replace")), path
+    assert not by_name.search(advice("serve"))
 
 
 def test_the_lock_has_every_extra_and_the_extras_are_those_that_are_asked_for() -> None:

@@ -20,7 +20,7 @@ from linnet.studies import colocation
 from linnet.threads import Threads
 from place_tables import write_ssdiq
 
-ray = pytest.importorskip("ray", reason="ray is not installed (pip install 'linnet[ray]')")
+ray = pytest.importorskip("ray", reason="ray is not installed (pip install 'ray[tune]')")
 
 pytestmark = pytest.mark.slow
 

@@ -392,7 +392,7 @@ def test_without_its_packages_the_service_says_what_to_install(tmp_path: Path) -
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "pip install 'linnet[serve]'" in done.stderr
+    assert "pip install 'WHEEL[serve]'" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -28,6 +28,10 @@ NEEDS = {
 """Extras of the package: modules that each brings, and the distributions that they are in."""
 
 
+GUIDE = "docs/guide/install.md"
+"""The page of the source tree that says how to make the wheel."""
+
+
 class MissingExtra(ImportError):
     """What was asked for needs an extra that is not installed. The message says which, and how to install it."""
 
@@ -45,8 +49,8 @@ def require(extra: str, what: str) -> None:
 
 
 def advice(extra: str) -> str:
-    """How to install an extra."""
-    return f"install it with: pip install 'linnet[{extra}]'"
+    """How to install an extra. The package is on no index, so a requirement by its name would get somebody else's."""
+    return f"install it with: pip install 'WHEEL[{extra}]', where WHEEL is the path of Linnet's wheel ({GUIDE})"
 
 
 def require_bench(what: str) -> None:
