@@ -56,3 +56,18 @@ def test_tests_and_benches_declare_what_they_import_and_no_more() -> None:
     used = imported(["python/tests", "tests", "bench"]) - imported(["python/src"]) - ELSEWHERE
     assert used - tools == set(), "imported and not declared"
     assert tools - used - COMMANDS == set(), "declared and not used"
+
+
+def test_the_licence_of_the_wheel_covers_the_core_and_its_texts_are_in_it() -> None:
+    """The extension links core/, whose terms are others than those of the rest."""
+    project = PROJECT["project"]
+    workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
+    binding = tomllib.loads((ROOT / "crates/core/Cargo.toml").read_text())["package"]
+    head = (ROOT / "core/decide.c").read_text().splitlines()[0]
+    core = re.search(r"SPDX-License-Identifier: (.+?)(?: \*/)?$", head)
+    assert core
+    assert project["license"] == binding["license"] == f"({workspace['license']}) AND ({core[1]})"
+    shipped = {path.name for glob in project["license-files"] for path in (ROOT / "python").glob(glob)}
+    assert shipped == {"LICENSE-APACHE", "LICENSE-GPL-2.0", "LICENSE-MIT", "THIRD-PARTY-NOTICES.txt"}
+    for name in shipped - {"THIRD-PARTY-NOTICES.txt"}:
+        assert (ROOT / "python" / name).read_bytes() == (ROOT / name).read_bytes()
