@@ -55,7 +55,8 @@ def sbom() -> str:
     project = tomllib.loads((ROOT / "python/pyproject.toml").read_text())["project"]
     workspace = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
     version = project.get("version", workspace["version"])
-    url = f"pkg:pypi/{project['name']}@{version}"
+    # On no index: what one has by this name is another's.
+    url = f"pkg:generic/{project['name']}@{version}"
     main = {"type": "library", "name": project["name"], "version": version, "purl": url, "bom-ref": url}
     parts = crates() + wheels()
     linked = sorted(part["bom-ref"] for part in parts if part["scope"] == "required")
@@ -63,7 +64,7 @@ def sbom() -> str:
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": {"component": main | {"licenses": [{"expression": workspace["license"]}]}},
+        "metadata": {"component": main | {"licenses": [{"expression": project["license"]}]}},
         "components": parts,
         "dependencies": [{"ref": url, "dependsOn": linked}],
     }

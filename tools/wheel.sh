@@ -18,6 +18,12 @@ echo "wheel: $(du -k "$wheel" | cut -f1) KiB"
 echo "installed: $(($(du -sk "$env" | cut -f1) - empty)) KiB, and $empty KiB for the empty environment"
 echo "packages: $("$env/bin/pip" list --disable-pip-version-check --format=freeze | grep -v '^pip=' | tr '\n' ' ')"
 
+metadata=$(echo "$env"/lib/python3*/site-packages/linnet-*.dist-info)
+for text in LICENSE-APACHE LICENSE-GPL-2.0 LICENSE-MIT THIRD-PARTY-NOTICES.txt; do
+    cmp "python/$text" "$metadata/licenses/$text"
+done
+[ ! -e "$metadata/sboms" ] || { echo "$metadata/sboms: beside linnet/sbom.cdx.json" >&2; exit 1; }
+
 # From another folder, so that nothing of this one is imported.
 cd "$work"
 "$env/bin/python" - <<'END'

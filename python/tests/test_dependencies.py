@@ -2,6 +2,7 @@
 """Every imported package is declared in pyproject.toml, and every declared one is used."""
 
 import ast
+import json
 import re
 import sys
 import tomllib
@@ -71,3 +72,11 @@ def test_the_licence_of_the_wheel_covers_the_core_and_its_texts_are_in_it() -> N
     assert shipped == {"LICENSE-APACHE", "LICENSE-GPL-2.0", "LICENSE-MIT", "THIRD-PARTY-NOTICES.txt"}
     for name in shipped - {"THIRD-PARTY-NOTICES.txt"}:
         assert (ROOT / "python" / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+def test_the_wheel_has_one_list_of_what_it_holds_and_it_is_of_no_other_package() -> None:
+    whole = json.loads((ROOT / "python/src/linnet/sbom.cdx.json").read_text())
+    main = whole["metadata"]["component"]
+    assert main["purl"].startswith("pkg:generic/linnet@"), "the index has another package by this name"
+    assert main["licenses"] == [{"expression": PROJECT["project"]["license"]}]
+    assert PROJECT["tool"]["maturin"]["sbom"] == {"rust": False}
