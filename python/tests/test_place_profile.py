@@ -75,6 +75,7 @@ def test_devices_become_tenants_and_files_of_profiles_are_written(tmp_path):
     rows = json.loads(_run(path, "--tenant-from", "device", "--json"))
     assert [row["name"] for row in rows] == ["vols:0", "vols:1"]
     assert "vols-0.json" in _run(path, "--tenant-from", "device", "-o", tmp_path / "out")
+    assert json.loads(_run(path, "--tenant-from", "device", "-o", tmp_path / "out", "--json")) == rows
     made = json.loads((tmp_path / "out/vols-1.json").read_text())
     assert Profile(made["name"], made["features"]).features["depth"] == rows[1]["features"]["depth"]
     whole = aggregate([Profile(str(n), row["features"]) for n, row in enumerate(rows)])

@@ -82,8 +82,7 @@ def profile(
                 warn(f"{path}: {text}")
     _caution(found)
     # First what may be refused and may be done again.
-    if out is not None:
-        _write(found, out)
+    written = [] if out is None else _write(found, out)
     matches = _record(found, store)
     if json:
         rows = [one.row() for one in found]
@@ -92,6 +91,8 @@ def profile(
                 row["known_as"] = match.stored.name if match and match.same else None
         print_json(rows)
         return
+    for path in written:
+        console.print(str(path))
     for one, match in zip(found, matches, strict=True):
         _show(one, match)
 
@@ -116,7 +117,7 @@ def _record(found: list[Measured], path: Path | None) -> list[Match | None]:
     return matches
 
 
-def _write(found: list[Measured], folder: Path) -> None:
+def _write(found: list[Measured], folder: Path) -> list[Path]:
     names = ["".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in one.name) for one in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise typer.BadParameter(f"two profiles would be {twice[0]}.json; write them in two calls", param_hint="--out")
@@ -129,7 +130,7 @@ def _write(found: list[Measured], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         write_whole(path, text)
-        console.print(str(path))
+    return list(files)
 
 
 def _file_text(words: Profile) -> str:
