@@ -145,6 +145,15 @@ def test_a_missing_device_does_not_stop_the_checks_of_the_others(
     assert f"{host.a} is mounted on /data" in told
 
 
+def test_a_dry_run_refuses_what_is_no_block_device(tmp_path: Path, linnet) -> None:
+    file = tmp_path / "image"
+    file.touch()
+    done = linnet("dm", "create", "vol", "/dev/null", file, "--policy", "baseline", "--dry-run", "--json")
+    assert done.returncode == 1
+    hint = "not a block device; losetup makes one of a file"
+    assert json.loads(done.stdout)["refusals"] == ["/dev/null: not a block device", f"{file}: {hint}"]
+
+
 def test_an_absent_device_twice(host: FakeHost) -> None:
     for other in ("/dev/nope", "/dev/./nope"):
         words = ["create", "vol", "/dev/nope", other, "--policy", "baseline", "--dry-run"]

@@ -6,3 +6,7 @@ from linnet._native import Error
 
 class DmError(Error):
     """A target cannot be set up, queried or removed."""
+
+
+class NotABlockDeviceError(DmError):
+    """What a path names is there, and can hold no replica."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from linnet.dm import DmError
+from linnet.dm import DmError, NotABlockDeviceError
 from linnet.files import write_whole
 
 SECTOR = 512
@@ -151,7 +151,7 @@ class Host:
             raise DmError(f"{path}: {error.strerror}") from error
         if not stat.S_ISBLK(about.st_mode):
             hint = "; losetup makes one of a file" if stat.S_ISREG(about.st_mode) else ""
-            raise DmError(f"{path}: not a block device{hint}")
+            raise NotABlockDeviceError(f"{path}: not a block device{hint}")
         return os.major(about.st_rdev), os.minor(about.st_rdev)
 
     def sysfs(self, number: tuple[int, int]) -> Path:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from linnet._native import Model
-from linnet.dm import DmError, guard
+from linnet.dm import DmError, NotABlockDeviceError, guard
 from linnet.dm.guard import Device
 from linnet.dm.host import SECTOR, Host
 from linnet.dm.table import (
@@ -270,7 +270,10 @@ def _look_up(host: Host, paths: list[str], plan: Plan, dry_run: bool) -> list[De
         except (DmError, OSError) as error:
             if not dry_run:
                 raise
-            plan.warnings.append(f"{error}; it was not checked, and the length is left to blockdev")
+            if isinstance(error, NotABlockDeviceError):
+                plan.refusals.append(str(error))
+            else:
+                plan.warnings.append(f"{error}; it was not checked, and the length is left to blockdev")
     return found
 
 
