@@ -341,7 +341,8 @@ def test_an_input_is_not_written_over(linnet, tmp_path: Path, command: str, opti
         done = linnet(*(str(found.get(word, word)).replace("IN", str(target)) for word in command.split()))
         assert done.returncode == 2, done.stderr
         said = "".join(letter for letter in done.stderr if letter.isprintable() and letter not in "│ ")
-        assert re.search(f"isalsothe(in|out)put{option},whichwouldbelost", said), done.stderr
+        which = f"the(in|out)put{option}" if option.startswith("--") else "aninput"
+        assert re.search(f"isalso{which},whichwouldbelost", said), done.stderr
     assert target.read_text() == "the only copy"
 
 
@@ -364,6 +365,21 @@ def test_a_trace_and_an_earlier_result_are_written_over(linnet, file: Path, tmp_
     # A device keeps nothing.
     done = linnet("fit", "-t", "/dev/null", "-o", "/dev/null")
     assert done.returncode == 1 and "no I/O" in done.stderr
+
+
+def test_a_part_of_a_trace_is_not_written_over_the_whole(linnet, file: Path) -> None:
+    before = file.read_bytes()
+    for command, option in (
+        (("convert", "--device", "0"), "device"),
+        (("convert", "--lenient"), "lenient"),
+        (("rerate", "--factor", "2", "--lenient"), "lenient"),
+    ):
+        done = linnet("trace", *command, file, "-o", file)
+        said = " ".join(done.stderr.replace("│", " ").split())
+        assert done.returncode == 2 and f"and what --{option} leaves out of it would be lost" in said, said
+    done = linnet("trace", "merge", file, file, "-o", file)
+    assert done.returncode == 2 and "is also an input, which" in " ".join(done.stderr.replace("│", " ").split())
+    assert file.read_bytes() == before
 
 
 def test_a_check_of_a_target_changes_nothing(tmp_path: Path) -> None:

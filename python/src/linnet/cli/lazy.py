@@ -48,6 +48,10 @@ class Listed(TyperCommand):
         return get_group(holder).commands[str(self.name)]
 
 
+LEAVING_OUT = ("device", "lenient")
+"""Options with which a trace that is made from another may have fewer records."""
+
+
 class Checked(TyperCommand):
     """A command that refuses words which no command can use: an empty path, and text that is no UTF-8. And it refuses
     to write a file over one that it reads.
@@ -78,14 +82,15 @@ class Checked(TyperCommand):
                         files.append((parameter, word))
                     elif parameter.name == "preset":
                         files += [(parameter, name) for name in word.split(",") if name.endswith(".toml")]
-            _refuse_inputs(ctx, files)
+            _refuse_inputs(ctx, files, [option for option in LEAVING_OUT if given.get(option)])
         return super().parse_args(ctx, args)
 
 
-def _refuse_inputs(ctx: Any, files: list[tuple[Any, str]]) -> None:
+def _refuse_inputs(ctx: Any, files: list[tuple[Any, str]], leaving_out: list[str]) -> None:
     """Refuse an output that is another parameter's file, by whatever name: its content would be lost.
 
-    A trace may be written in the place of the one that it is made from, which is the argument ``FILE``.
+    A trace may be written in the place of the one that it is made from, which is the argument ``FILE``, unless one of
+    the options ``leaving_out`` is given.
     """
     # They load the engine's names, which help does without.
     from linnet.cli.options import latency_destination, trace_destination  # noqa: PLC0415
@@ -97,10 +102,15 @@ def _refuse_inputs(ctx: Any, files: list[tuple[Any, str]]) -> None:
             continue
         for other, name in files:
             made_from = role is trace_destination and other.name == "file"
-            if other is not output and not made_from and _same(word, name, _role(other) in writes):
-                kind = "output" if _role(other) in writes else "input"
-                text = f"{word} is also the {kind} {other.opts[0]}, which would be lost; write another"
-                raise typer.BadParameter(text, ctx, output)
+            if other is output or (made_from and not leaving_out) or not _same(word, name, _role(other) in writes):
+                continue
+            if made_from:
+                lost = f"the input, and what --{leaving_out[0]} leaves out of it"
+            elif other.param_type_name == "argument":
+                lost = "an input, which"
+            else:
+                lost = f"the {'output' if _role(other) in writes else 'input'} {other.opts[0]}, which"
+            raise typer.BadParameter(f"{word} is also {lost} would be lost; write another", ctx, output)
 
 
 def _plain_flags(parameters: list[Any]) -> list[Any]:

@@ -113,8 +113,10 @@ def convert(
 ) -> None:
     """Read a trace of any format and write it as Parquet, CSV or fio iolog.
 
-    A fio log holds no latencies and tenants, and Parquet alone the clock that traces share. What is left out is said on
-    standard error, and by --json in "skipped".
+    A fio log cannot hold latencies or tenants. Only Parquet keeps the clock that several traces share. What is left out
+    is said on standard error, and by --json in "skipped".
+
+    The file may be written in its own place, but not with --device or --lenient, which leave out records.
 
     Example: [bold]linnet trace convert sdb.blkparse.txt.zst -o sdb.parquet[/]
     """
