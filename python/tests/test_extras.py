@@ -145,7 +145,9 @@ def test_nobody_is_told_to_install_the_package_by_its_name() -> None:
     page = (ROOT / GUIDE).read_text()
     assert all(f"| `{extra}` |" in page for extra in NEEDS)
     by_name = re.compile(r"pip3? install [^\n`]*(?<![\w./-])linnet(?![\w./-])")
-    assert by_name.search("pip install 'linnet[serve]'") and not by_name.search("pip install 'dist/linnet-0.1.0.whl[serve]'")
+    assert by_name.search("pip install 'linnet[serve]'") and not by_name.search(
+        "pip install 'dist/linnet-0.1.0.whl[serve]'"
+    )
     for folder in ("README.md", "docs", "packaging", "python/src", "python/README.md", "kernel"):
         top = ROOT / folder
         for path in [top] if top.is_file() else sorted(top.rglob("*")):

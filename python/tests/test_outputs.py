@@ -382,6 +382,22 @@ def test_a_part_of_a_trace_is_not_written_over_the_whole(linnet, file: Path) -> 
     assert file.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ssd explain -w ABSENT --picture OUT",
+        "ssd calibrate ABSENT -o fine.toml --report OUT",
+        "place whatif dump --state ABSENT --profile oltp --picture OUT",
+        "study drift -t ABSENT --figure OUT",
+        "study shapes -t ABSENT --figure OUT",
+    ],
+)
+def test_pictures_are_svg_by_name_too(linnet, tmp_path: Path, command: str) -> None:
+    done = linnet(*(tmp_path / "x.png" if word == "OUT" else word for word in command.split()))
+    assert done.returncode == 2 and "unknown ending; write .svg" in " ".join(done.stderr.replace("│", " ").split())
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_check_of_a_target_changes_nothing(tmp_path: Path) -> None:
     """Neither a file nor its directory, and it does not wait for the reader of a pipe."""
     target, pipe, link = tmp_path / "a", tmp_path / "pipe", tmp_path / "link"

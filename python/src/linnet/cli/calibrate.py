@@ -16,7 +16,7 @@ from linnet.calibration.iocost import Measured, read_result
 from linnet.calibration.loadcurve import TAIL, beneath, fit, nearest, off
 from linnet.calibration.shared import CELLS_MAX
 from linnet.cli.calibrate_shared import calibrate_shared
-from linnet.cli.options import AsJson, Seed
+from linnet.cli.options import AsJson, Seed, picture_destination
 from linnet.cli.output import console, destination, errors, print_json, table
 from linnet.extras import require
 from linnet.files import write_whole
@@ -104,7 +104,7 @@ def calibrate(
     ] = 6,
     report: Annotated[
         Path | None,
-        typer.Option(help="Write a figure of modelled against measured values (SVG).", callback=destination),
+        typer.Option(help="Write a figure of modelled against measured values (SVG).", callback=picture_destination),
     ] = None,
     seed: Seed = 1,
     json: AsJson = False,

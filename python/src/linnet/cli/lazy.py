@@ -93,9 +93,9 @@ def _refuse_inputs(ctx: Any, files: list[tuple[Any, str]], leaving_out: list[str
     the options ``leaving_out`` is given.
     """
     # They load the engine's names, which help does without.
-    from linnet.cli.options import latency_destination, trace_destination  # noqa: PLC0415
+    from linnet.cli.options import latency_destination, picture_destination, trace_destination  # noqa: PLC0415
 
-    writes = (destination, appended, trace_destination, latency_destination)
+    writes = (destination, appended, trace_destination, latency_destination, picture_destination)
     for output, word in files:
         role = _role(output)
         if role not in writes or word == "-":

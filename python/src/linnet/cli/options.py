@@ -259,6 +259,14 @@ def latency_destination(path: Path | None) -> Path | None:
     return _with_ending(path, WITH_LATENCY, ".parquet or .csv")
 
 
+def picture_destination(path: Path | None) -> Path | None:
+    """:func:`destination` for pictures, which are SVG whatever the name says."""
+    destination(path)
+    if path is not None and str(path) != "-" and path.suffix != ".svg":
+        raise typer.BadParameter(f"{path}: unknown ending; write .svg")
+    return path
+
+
 def _with_ending(path: Path | None, endings: Sequence[str], said: str) -> Path | None:
     if path is not None and str(path) != "-" and path.suffix not in endings:
         raise TraceError(f"{path}: unknown ending; write {said}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from linnet.cli.options import AsJson, Seed
+from linnet.cli.options import AsJson, Seed, picture_destination
 from linnet.cli.output import console, destination, percent, print_json, table, warn
 from linnet.extras import require
 from linnet.files import whole_file, write_whole
@@ -264,7 +264,7 @@ def whatif_command(
     drive: DriveOption = None,
     model: ModelFile = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Write the effects as an SVG file.", callback=destination)
+        Path | None, typer.Option(help="Write the effects as an SVG file.", callback=picture_destination)
     ] = None,
     json: AsJson = False,
 ) -> None:

@@ -22,6 +22,7 @@ from linnet.cli.options import (
     complete_preset,
     latency_destination,
     load_all,
+    picture_destination,
 )
 from linnet.cli.output import (
     Bars,
@@ -180,7 +181,7 @@ def explain(
         Path | None,
         typer.Option(
             help="Write a figure (SVG) of dies and channels around the I/O, or around the slowest read.",
-            callback=destination,
+            callback=picture_destination,
         ),
     ] = None,
     share: Share = None,

@@ -10,8 +10,19 @@ import typer
 
 from linnet import _native
 from linnet._native import Trace
-from linnet.cli.options import AsJson, Format, Preset, Seed, Share, Traces, check_preset, complete_workload, load_all
-from linnet.cli.output import Bars, console, destination, number, print_json, table
+from linnet.cli.options import (
+    AsJson,
+    Format,
+    Preset,
+    Seed,
+    Share,
+    Traces,
+    check_preset,
+    complete_workload,
+    load_all,
+    picture_destination,
+)
+from linnet.cli.output import Bars, console, number, print_json, table
 from linnet.extras import require
 from linnet.files import write_whole
 from linnet.studies.drift import MODELS, STRATEGIES, on_drive, one_after_the_other, study
@@ -53,7 +64,8 @@ def drift_command(
         ),
     ] = 250.0,
     figure: Annotated[
-        Path | None, typer.Option(help="Write a figure to this .svg file.", callback=destination, show_default=False)
+        Path | None,
+        typer.Option(help="Write a figure to this .svg file.", callback=picture_destination, show_default=False),
     ] = None,
     format: Format = None,
     seed: Seed = 0,

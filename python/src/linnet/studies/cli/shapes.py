@@ -10,8 +10,8 @@ import typer
 
 from linnet._native import Network
 from linnet.cli.learn import measured
-from linnet.cli.options import AsJson, Format, Preset, Seed, Share, Traces, check_preset, load_all
-from linnet.cli.output import Bars, destination, percent, print_json, table
+from linnet.cli.options import AsJson, Format, Preset, Seed, Share, Traces, check_preset, load_all, picture_destination
+from linnet.cli.output import Bars, percent, print_json, table
 from linnet.extras import require, require_bench
 from linnet.files import write_whole
 from linnet.learning import FitSettings
@@ -32,7 +32,8 @@ def shapes_command(
     ] = None,
     blocks: Annotated[int, typer.Option(help="Blocks of 64 calls that are timed; 0 for none.", min=0)] = 1001,
     figure: Annotated[
-        Path | None, typer.Option(help="Write a figure to this .svg file.", callback=destination, show_default=False)
+        Path | None,
+        typer.Option(help="Write a figure to this .svg file.", callback=picture_destination, show_default=False),
     ] = None,
     format: Format = None,
     seed: Seed = 0,
