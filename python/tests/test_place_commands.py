@@ -45,6 +45,15 @@ def test_the_examples_of_the_help_run_in_sequence(tmp_path: Path, monkeypatch: p
             assert done.exit_code == 0, f"{line}\n{done.output}"
 
 
+def test_the_confidence_that_help_and_guide_show_needs_no_model(tmp_path: Path, state: Path) -> None:
+    shown = re.findall(r"'(\S+ at \d+%)'", " ".join(_said("admit", "--help")[1].replace("│", " ").split()))
+    shown += re.findall(r"--slo '(\S+ at \d+%)'", (ROOT / "docs/guide/place-service.md").read_text())
+    assert len(shown) == 2
+    for slo in shown:
+        code, said = _said("whatif", "t", "--state", state, "--profile", "oltp", "--drive", "d0", "--slo", slo)
+        assert code == 0 and "linnet place fit" not in said, said
+
+
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     path = tmp_path / "s.db"

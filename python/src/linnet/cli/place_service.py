@@ -60,7 +60,7 @@ SloOption = Annotated[
     typer.Option(
         "--slo",
         help="As 'read_latency_p99_us<=500', 'read_bandwidth_mean>=1e8' or 'read_bandwidth_mean-5%'; "
-        "'read_latency_p99_us<=500 at 90%' to be kept with this confidence. Repeat it for more.",
+        "'read_latency_p99_us<=500 at 95%' to be kept with this confidence; 60 to 90 need --model. Repeat it for more.",
     ),
 ]
 CapacityOption = Annotated[int, typer.Option("--capacity-bytes", help="What the tenant stores.", min=0)]
@@ -381,7 +381,7 @@ def parse_slo(text: str) -> Slo:
     try:
         if found is None:
             raise ValueError(
-                "write METRIC<=VALUE, METRIC>=VALUE, METRIC+PERCENT% or METRIC-PERCENT%, and 'at 90%' for a confidence"
+                "write METRIC<=VALUE, METRIC>=VALUE, METRIC+PERCENT% or METRIC-PERCENT%, and 'at 95%' for a confidence"
             )
         metric = found["metric"]
         sign = found["bound"] or found["sign"]
