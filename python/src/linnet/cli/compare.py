@@ -329,11 +329,11 @@ def whatif_command(
     """Show what each policy would do to your read tail, and whether Linnet is worth installing. Touches no device.
 
     Mean, p99, p99.9 and the reads that are sent twice count alike. Only what you can deploy is recommended: the
-    device-mapper target or a setting of your own software. Nothing is if the 95 % interval of its gain reaches into
-    loss: the interval is over drives like those, under the load of your traces. Drives are those of a preset that was
-    fitted to a recorded one, unless you name another. Writes go where the traces have them. The traces share the
-    addresses of each device: equal offsets are the same pages. A note and a doubt say where traces may not have begun
-    together.
+    device-mapper target or a setting of your own software. Where the 95 % interval of a gain includes a loss, nothing
+    is recommended. The interval covers drives like the modelled ones, under your load. Drives are those of a preset
+    that was fitted to a recorded one, unless you name another. Writes go where the traces have them. The traces share
+    the addresses of each device: equal offsets are the same pages. A note and a doubt say where traces may not have
+    begun together.
 
     Example: [bold]linnet whatif sdb.blkparse.txt.zst[/]
     """

@@ -159,7 +159,8 @@ def label_command(
 ) -> None:
     """Find each device's inflection point: the latency that separates its fast reads from its slow ones.
 
-    For a `--slow-us` of [bold]linnet fit[/], give the --train-share of the fit, so that its test part decides nothing.
+    To find a --slow-us for [bold]linnet fit[/], give the same --train-share here: then the reads that test the model do
+    not influence it.
 
     Example: [bold]linnet label -t nvme0.csv -t nvme1.csv -t nvme2.csv[/]
     """

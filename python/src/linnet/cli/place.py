@@ -65,10 +65,11 @@ def judge(
 ) -> None:
     """Judge interference models on measured drives, by the questions that an operator asks.
 
-    unseen-load: other loads of the drive are known. unseen-model-load: the same, and no drive of its model shows this
-    one. unseen-drive: other drive models are known. few-to-many: runs of at most 8 neighbours are. unseen-mix: other
-    mixes are. random is the split of publications: it tries rows of runs that also trained. R2 is of logarithms, errors
-    are relative, coverage is of 90 % intervals. docs/guide/place.md has the tables and their columns.
+    unseen-load: trained on other loads of the drive. unseen-model-load: the same, and no drive of its model shows this
+    load. unseen-drive: trained on other drive models. few-to-many: trained on runs of at most 8 neighbours.
+    unseen-mix: trained on other mixes. random is the split of publications: it tries rows of runs that also trained. R2
+    is of logarithms, errors are relative, coverage is of 90 % intervals. docs/guide/place.md has the tables and their
+    columns.
 
     Example: [bold]linnet place judge --data colocation/ --split unseen-load[/]
 

@@ -115,7 +115,7 @@ def readahead(
     model: Decides = "rule",
     scope: Annotated[
         Literal["both", "files", "devices"],
-        typer.Option(help="What is set: open files, what files begin with on a device, or both."),
+        typer.Option(help="files: open files; devices: the device's value, with which files start; both."),
     ] = "both",
     rivals: Annotated[
         Literal["auto", "yield", "insist"],
@@ -168,9 +168,9 @@ def nfs(
 ) -> None:
     """Give an NFS mount the readahead that its readers and the way to the server take. Needs root.
 
-    Scans get as much as brings more, found by trial; random reads get little. Files that are open are set from outside
-    their process, new files begin with the mount's value. Everything is put back at the end, or at the next start after
-    a crash. With --json each line is one event.
+    For scans the value is raised by trial as long as they get faster; random reads get a small one. Files that are open
+    are set from outside their process, new files begin with the mount's value. Everything is put back at the end, or at
+    the next start after a crash. With --json each line is one event.
 
     Examples: [bold]linnet tune nfs /mnt/data --dry-run[/]; [bold]linnet tune nfs /mnt/data --rsize --json[/]
     """
