@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
 from conftest import device_trace
 from linnet import Trace, TraceError, read_trace, write_trace
 from linnet.cli.options import ENDINGS, trace_destination
@@ -417,7 +418,7 @@ def test_the_endings_of_traces_are_those_of_the_writer(tmp_path: Path) -> None:
         made.write(tmp_path / f"a{ending}")
         assert trace_destination(tmp_path / f"a{ending}") == tmp_path / f"a{ending}"
     for name in ("a", "a.txt", ".csv", "a.CSV"):
-        with pytest.raises(TraceError) as ours:
+        with pytest.raises(typer.BadParameter) as ours:
             trace_destination(tmp_path / name)
         with pytest.raises(TraceError) as writers:
             made.write(tmp_path / name)

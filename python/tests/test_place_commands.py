@@ -174,6 +174,8 @@ def test_a_copy_is_a_state(tmp_path: Path, state: Path) -> None:
             assert status == 2 and f"takes a file of this name for a part of {base}" in re.sub(r"(?<=/) ", "", said)
         alone = tmp_path / f"alone-{part}"
         assert _said("backup", "--state", state, "-o", alone) == (0, f"{alone}: 2 drives, 0 tenants")
+    assert _said("admit", "t", "--state", state, "--profile", "oltp")[0] == 0
+    assert _said("backup", "--state", state, "-o", copy)[1].endswith(": 2 drives, 1 tenant")
 
 
 def test_a_model_that_is_given_is_read(tmp_path: Path) -> None:

@@ -87,6 +87,21 @@ def test_parameter_files_are_printed_read_and_refused(linnet, workload: Path, tm
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "hint", "known"),
+    [
+        ("ssd params nix", "PRESET", "consumer-deep"),
+        ("ssd precondition --preset nix -o x", "--preset", "consumer-deep"),
+        ("place plan x.csv --drive nix", "--drive", "nvme, consumer-deep"),
+        ("place label --drive nix -o x.csv", "--drive", "nvme, consumer-deep"),
+    ],
+)
+def test_an_unknown_drive_is_of_the_option_that_was_given(linnet, command: str, hint: str, known: str) -> None:
+    done = linnet(*command.split())
+    said = " ".join(done.stderr.replace("│", " ").split())
+    assert done.returncode == 2 and f"Invalid value for {hint}: unknown preset 'nix'; known: {known}," in said, said
+
+
 def test_a_saved_drive_answers_as_the_one_it_was(linnet, workload: Path, tmp_path: Path) -> None:
     saved = tmp_path / "s.drive"
     made = linnet("ssd", "precondition", "--preset", "sata", "-o", saved)

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from linnet import _native
-from linnet._native import DeviceError, PolicyError, Trace, TraceError
+from linnet._native import DeviceError, PolicyError, Trace
 from linnet.cli.output import Bars, destination, warn
 from linnet.dm.table import REPLICAS_MAX
 from linnet.lenient import left_out
@@ -261,36 +261,36 @@ def latency_destination(path: Path | None) -> Path | None:
 
 def picture_destination(path: Path | None) -> Path | None:
     """:func:`destination` for pictures, which are SVG whatever the name says."""
-    destination(path)
-    if path is not None and str(path) != "-" and path.suffix != ".svg":
-        raise typer.BadParameter(f"{path}: unknown ending; write .svg")
-    return path
+    return _with_ending(path, (".svg",), ".svg")
 
 
 def _with_ending(path: Path | None, endings: Sequence[str], said: str) -> Path | None:
+    destination(path)
     if path is not None and str(path) != "-" and path.suffix not in endings:
-        raise TraceError(f"{path}: unknown ending; write {said}")
-    return destination(path)
+        raise typer.BadParameter(f"{path}: unknown ending; write {said}")
+    return path
 
 
-def check_preset(preset: str | None) -> None:
-    """Refuse what is neither a preset nor a parameter file (.toml) before any work."""
-    if preset is None:
+def check_preset(preset: str | None, hint: str = "--preset", others: Sequence[str] = ()) -> None:
+    """Refuse what is neither a preset, one of the ``others``, nor a parameter file (.toml) before any work.
+
+    ``hint`` is the option or argument that it was given to.
+    """
+    if preset is None or preset in others:
         return
     if "," in preset and Path(preset).is_file():
         raise typer.BadParameter(
-            f"{preset} has a comma, which separates the presets of an array: give a path without one",
-            param_hint="--preset",
+            f"{preset} has a comma, which separates the presets of an array: give a path without one", param_hint=hint
         )
-    known = _native.presets() + _native.queued_presets()
+    known = [*others, *_native.presets(), *_native.queued_presets()]
     if preset not in known and not preset.endswith(".toml"):
         raise typer.BadParameter(
-            f"unknown preset {preset!r}; known: {', '.join(known)}, and parameter files (.toml)", param_hint="--preset"
+            f"unknown preset {preset!r}; known: {', '.join(known)}, and parameter files (.toml)", param_hint=hint
         )
     try:
         _native.engine_of(preset)
     except DeviceError as error:
-        raise typer.BadParameter(str(error), param_hint="--preset") from error
+        raise typer.BadParameter(str(error), param_hint=hint) from error
 
 
 def checked_presets(presets: Sequence[str] | None) -> list[str]:

@@ -135,6 +135,11 @@ def number(value: Any) -> str:
     return f"{value:z,.0f}" if size >= 1000 else f"{value:z.1f}" if size >= 10 else f"{value:z.2f}"
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things: ``1 tenant``, ``2 tenants``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def percent(value: float | None, digits: int = 1) -> str:
     """A share as a percentage."""
     return "-" if value is None else f"{100 * value:z.{digits}f} %"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from linnet.cli.options import AsJson, Format, Lenient, Seed, load_all
-from linnet.cli.output import Bars, console, print_json, table, warn
+from linnet.cli.output import Bars, console, counted, print_json, table, warn
 from linnet.cli.place_service import parse_slo
 from linnet.cli.place_staging import Fill, Overwrite, Staging, drive_name, warn_of_machine
 from linnet.extras import require
@@ -118,7 +118,7 @@ def plan_command(
         [f"d{number}", ", ".join(names[i] for i in sorted(mix)), f"{tenants.loads[sorted(mix)].sum() / 1e6:.1f}"]
         for number, mix in enumerate(found.drives)
     ]
-    drives = f"{len(found.drives)} drive{'s' if len(found.drives) > 1 else ''}"
+    drives = counted(len(found.drives), "drive")
     table(f"{len(names)} tenants on {drives}", ["drive", "tenants", "MB/s"], rows, left=2)
     console.print(f"{found.trials} trials, of which {found.held} held; {found.runs:,} runs on {name}")
     kept = found.judged - len({i for i, _, _ in found.missed})

@@ -13,7 +13,7 @@ import typer
 from rich.markup import escape
 
 from linnet.cli.options import AsJson, Seed, picture_destination
-from linnet.cli.output import console, destination, percent, print_json, table, warn
+from linnet.cli.output import console, counted, destination, percent, print_json, table, warn
 from linnet.extras import require
 from linnet.files import whole_file, write_whole
 from linnet.place.allocate import Settings
@@ -314,7 +314,8 @@ def backup_command(
     if json:
         print_json({"bytes": copy.size, **found})
     else:
-        console.print(f"{out}: {found['drives']} drives, {found['tenants']} tenants", markup=False)
+        drives, tenants = counted(found["drives"], "drive"), counted(found["tenants"], "tenant")
+        console.print(f"{out}: {drives}, {tenants}", markup=False)
 
 
 def rebalance_command(

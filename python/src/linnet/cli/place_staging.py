@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from linnet.cli.options import check_preset
 from linnet.cli.output import warn
 from linnet.place.staging import LATE_US, WAITED
 
@@ -34,6 +35,7 @@ def drive_name(drive: str | None, staging: Path | None, overwrite: bool) -> str:
     if staging is None:
         if overwrite:
             raise typer.BadParameter("there is no drive to overwrite; give --staging", param_hint="--overwrite")
+        check_preset(drive, "--drive", ("nvme",))
         return drive or "nvme"
     if drive is not None:
         raise typer.BadParameter("runs are on a modelled drive or on a real one, not on both", param_hint="--staging")

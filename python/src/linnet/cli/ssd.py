@@ -289,7 +289,7 @@ def params(
 
     Example: [bold]linnet ssd params sata > mine.toml[/]
     """
-    check_preset(preset)
+    check_preset(preset, "PRESET")
     print(Device(preset=preset, precondition=False).to_toml(), end="")
 
 

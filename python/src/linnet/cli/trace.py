@@ -25,7 +25,7 @@ from linnet.cli.options import (
     trace_destination,
     warn_left_out,
 )
-from linnet.cli.output import Bars, console, flatten, percent, print_json, show_notes, table, warn
+from linnet.cli.output import Bars, console, counted, flatten, percent, print_json, show_notes, table, warn
 from linnet.lenient import INVALID
 
 File = Annotated[
@@ -163,8 +163,8 @@ def merge(
     """
     done = _written(files, out, lenient, format=format, merge=True, keep_tenants=keep_tenants)
     most = done["tenants_max"]
-    tenants = f"{done['tenants']:,}" if done["tenants"] <= most else f"over {most:,}"
-    console.print(f"{out}: {done['records']:,} records of {tenants} tenants from {len(files)} traces")
+    tenants = counted(done["tenants"], "tenant") if done["tenants"] <= most else f"over {counted(most, 'tenant')}"
+    console.print(f"{out}: {counted(done['records'], 'record')} of {tenants} from {counted(len(files), 'trace')}")
 
 
 def rerate(
