@@ -55,6 +55,28 @@ def test_a_trace_of_each_replica(host: FakeHost, tmp_path: Path) -> None:
         dm("export-trace", "-o", out)
 
 
+def test_a_saved_text_of_one_device_needs_no_device_mapper(
+    host: FakeHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(words: list[str]) -> str:
+        raise DmError("the kernel has no device-mapper: modprobe dm-mod")
+
+    monkeypatch.setattr(host, "run", absent)
+    line = (
+        " fio-9 [000] ..s1. 1.000001: linnet_io: dev=253:{} id=0x1 replica=0 leg=259:0 op=read offset=0 size=4096 "
+        "arrived_ns=1000 latency_ns=500 error=0\n"
+    )
+    saved, out = tmp_path / "saved.txt", tmp_path / "out"
+    saved.write_text(line.format(1))
+    dm("export-trace", "vol", "--from", saved, "-o", out)
+    assert os.listdir(out) == ["vol.0.parquet"]
+    saved.write_text(line.format(1) + line.format(2))
+    with pytest.raises(DmError, match=r"no device-mapper.*; the trace is of 2 devices"):
+        dm("export-trace", "vol", "--from", saved, "-o", out)
+    dm("export-trace", "--from", saved, "-o", out)
+    assert sorted(os.listdir(out)) == ["dm-1.0.parquet", "dm-2.0.parquet", "vol.0.parquet"]
+
+
 def test_a_dry_run_of_an_export_from_a_file_writes_nothing(host: FakeHost, tmp_path: Path) -> None:
     saved, out = tmp_path / "saved.txt", tmp_path / "new/out"
     saved.write_text(

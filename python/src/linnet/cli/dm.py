@@ -324,7 +324,7 @@ def export_trace(
     if saved is None and not machine.is_root():
         raise DmError("recording needs root; --from FILE reads a saved trace")
     # A mistyped name is found now, and not after minutes of recording.
-    only = None if name is None else record.minor(machine, name)
+    only = None if name is None or saved is not None else record.minor(machine, name)
     with directory(out), ExitStack() as stack:
         bars = stack.enter_context(Bars())
         source = saved
@@ -339,6 +339,8 @@ def export_trace(
         stack.close()  # the bars and the text
         if lost := trace.skipped.get("lost events"):
             warn(f"{lost:,} events were lost: the kernel's buffer was too small for this load")
+        if name is not None and saved is not None:
+            only = record.minor_in(trace, machine, name)
         written = record.split(trace, only, name, out)
     for path, count in written:
         console.print(f"{path}: {count:,} records")

@@ -113,6 +113,21 @@ def minor(host: Host, name: str) -> int:
     return int(answer)
 
 
+def minor_in(trace: Trace, host: Host, name: str) -> int:
+    """The minor number of a device whose events are in a saved trace, which may be of another machine.
+
+    The trace has numbers and no names, so this machine is asked. Where it does not know the name, the trace must be of
+    one device.
+    """
+    try:
+        return minor(host, name)
+    except DmError as error:
+        found = {number // REPLICAS for number in trace.devices}
+        if len(found) == 1:
+            return found.pop()
+        raise DmError(f"{error}; the trace is of {len(found)} devices: without a name, each is written") from error
+
+
 def split(trace: Trace, only: int | None, name: str | None, out: Path) -> list[tuple[Path, int]]:
     """Write one Parquet file for each replica, on one clock; the files and their records.
 
