@@ -26,7 +26,7 @@ NATIVE := $(shell find core crates -name '*.rs' -o -name '*.c' -o -name '*.h' -o
 .PHONY: help demo test build deps lib test-core test-lib test-rust test-python test-slow slow-core slow-python slow-rust slow-studies wheel test-wheel test-tune test-kubernetes regress test-vm kernel kernel-deb kernel-install kernel-test lint deny fuzz mutate sanitize miri kills ublk bindings sim clean tools
 
 help:            ## list the targets
-	@grep -E '^[a-z-]+: *[a-z$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
+	@grep -E '^[a-z-]+: *[A-Za-z/$$ ().-]*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  make \1\t/' | expand -t 24
 
 demo: build      ## learn a three-drive array and show what admission does to its read tail
 	@LINNET_SHARED=$(SHARED) $(BIN)/linnet demo --out demo-out
