@@ -315,6 +315,8 @@ fn impossible_settings_are_refused_with_the_reason() {
     assert!(refused(Params { channels: 0, ..small() }).contains("channels = 0: must be in 1..=256"));
     assert!(refused(Params { over_provisioning: 0.05, ..small() }).contains("spare superblocks"));
     assert!(refused(Params { device_wide_share: f64::NAN, ..small() }).contains("device_wide_share"));
+    let text = refused(Params { wear_levelling_static_gap: u32::MAX, ..small() });
+    assert!(text.contains("wear_levelling_static_gap = 4294967295: must be in 0..=1000000"), "{text}");
     assert!(
         refused(Params { blocks_per_plane: 65536, pages_per_block: 4096, channels: 256, ..small() }).contains("2^32")
     );

@@ -104,7 +104,7 @@ pub struct Params {
     #[serde(default)]
     pub wear_levelling_dynamic: bool,
     /// Static wear levelling: collects a full superblock early if it has this many fewer erases than the most worn one;
-    /// 0: never.
+    /// 0..=1,000,000; 0: never.
     #[serde(default)]
     pub wear_levelling_static_gap: u32,
     /// Only foreground garbage collection: a round runs when a write finds no free superblock, as one burst or die by
@@ -212,6 +212,7 @@ impl Params {
         within("checkpoint_units_per_die", self.checkpoint_units_per_die.into(), 0, 1024)?;
         share("device_wide_share", self.device_wide_share, 1.0)?;
         share("retry_growth_per_1000_erases", self.retry_growth_per_1000_erases, 1000.0)?;
+        within("wear_levelling_static_gap", self.wear_levelling_static_gap.into(), 0, 1_000_000)?;
         if self.slc_cache_bytes > 0 {
             within("slc_cache_bytes", self.slc_cache_bytes, 1, self.raw_bytes())?;
             within("slc_program_ns", self.slc_program_ns, 1, self.program_ns)?;

@@ -61,7 +61,7 @@ impl Ftl {
         let most = self.erases.iter().max().copied()?;
         let closed = (0..self.state.len()).filter(|&at| self.state[at] == Superblock::Closed);
         let least = closed.min_by_key(|&at| self.erases[at])?;
-        (self.erases[least] + self.level.static_gap <= most).then_some(least as u32)
+        (most - self.erases[least] >= self.level.static_gap).then_some(least as u32)
     }
 
     fn choose(&mut self, geometry: &Geometry) -> Option<Frontier> {
