@@ -38,6 +38,14 @@ struct Frontier {
     end: u32,
 }
 
+impl Frontier {
+    /// Where the next page is after this many, or its end if fewer are left. On the largest drive, pages end close below
+    /// 2^32.
+    fn after(self, pages: u32) -> u32 {
+        self.next + pages.min(self.end - self.next)
+    }
+}
+
 const UNOPENED: Frontier = Frontier { superblock: NONE, next: 0, end: 0 };
 
 #[derive(Clone, Debug)]
@@ -282,5 +290,17 @@ impl Ftl {
             return Err("the free list disagrees with the superblocks' states".to_owned());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_at_the_end_of_the_largest_drive_ends_there() {
+        let victim = Frontier { superblock: 65535, next: BUFFERED - 8, end: BUFFERED - 1 };
+        assert_eq!(victim.after(4), BUFFERED - 4);
+        assert_eq!(victim.after(65536), BUFFERED - 1);
     }
 }

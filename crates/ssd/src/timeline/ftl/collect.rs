@@ -96,7 +96,7 @@ impl Ftl {
             }
         };
         let mut round = Round::default();
-        let stop = victim.end.min(victim.next + rows * geometry.row_pages);
+        let stop = victim.after(rows * geometry.row_pages);
         // All valid pages of the round are gathered before any is moved, so that their map entries can be prefetched.
         let range = victim.next as usize..stop as usize;
         let mut moving = std::mem::take(&mut self.moving);
