@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from linnet import DeviceError
 from linnet import Error as LinnetError
-from linnet.calibration.calibrate import STEPS, build, calibrate, figure, read_params, with_layout
-from linnet.calibration.iocost import SATURATION, Level, read_result
+from linnet.calibration.calibrate import STEPS, build, calibrate, figure, fitted, read_params, with_layout
+from linnet.calibration.iocost import SATURATION, Level, Measured, read_result
 from linnet.calibration.loadcurve import beneath, curve, fit, nearest, off
 
 SMALL = {"channels": 4, "dies_per_channel": 2, "blocks_per_plane": 64, "pages_per_block": 16}
@@ -90,6 +90,28 @@ def test_the_link_can_be_held(known, tmp_path: Path) -> None:
     held = {step.field: small()[step.field] for step in STEPS if step.field != "channel_mb_per_s"}
     found = calibrate(measured, small(), held)
     assert {field: found.params[field] for field in held} == held
+
+
+def test_page_types_are_fitted_with_the_time_of_a_read() -> None:
+    start = small() | {"read_ns": 60_000, "page_type_read_ns": [40_000, 60_000, 80_000]}
+    truth = start | {"read_ns": 90_000, "page_type_read_ns": [60_000, 90_000, 120_000], "command_ns": 12_000}
+    figures = {name: figure(name, truth, 1) for name in ("rrandiops", "unloaded_ns")}
+    # The median is of the middle type, whatever internal reads take.
+    assert figures["unloaded_ns"] == build(truth, 1).unloaded_read_ns(4096)
+    assert figure("unloaded_ns", start | {"read_ns": 90_000}, 1) == figure("unloaded_ns", start, 1)
+    measured = Measured("made up", figures, [], 4096)
+    found = calibrate(measured, start)
+    for name, target in figures.items():
+        assert found.figures[name] == pytest.approx(target, rel=0.01), name
+    assert found.params["read_ns"] == pytest.approx(90_000, rel=0.02)
+    lower, middle, upper = found.params["page_type_read_ns"]
+    assert middle == found.params["read_ns"]
+    assert (lower / middle, upper / middle) == pytest.approx((2 / 3, 4 / 3), rel=1e-4)
+    # Types that are known of the drive stay, and no parameter answers for random reads then.
+    held = {"page_type_read_ns": [50_000, 70_000]}
+    params = calibrate(measured, start, held).params
+    assert (params["page_type_read_ns"], params["read_ns"]) == ([50_000, 70_000], 60_000)
+    assert "rrandiops" not in {step.figure for step in fitted(held)}
 
 
 def test_any_parameter_can_be_held(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ DEPTH = 64
 """Requests of 4 KiB in flight, random and sequential."""
 READS = 60_000
 """Requests of 4 KiB in a closed loop of reads."""
+IDLE_READS = 201
+"""Requests of 4 KiB of which the median is the latency of an idle drive."""
 ROUNDS = 4
 """Most passes over all steps."""
 TRIES = 7
@@ -213,6 +215,14 @@ def sequential_write_bps(drive: Device, seed: int) -> float:
     return _per_second(drive, BLOCK_BYTES // PIECE_BYTES, pieces, pieces // 4, PIECE_BYTES, True, seed) * PIECE_BYTES
 
 
+def idle_read_ns(drive: Device, seed: int) -> float:
+    """Median latency in ns of reads of 4 KiB at random places, one a second."""
+    page = np.random.default_rng(seed).integers(0, drive.capacity_bytes // 4096, IDLE_READS)
+    arrive = (np.arange(IDLE_READS) + 1) * 1_000_000_000
+    log = drive.run([trace(arrive, np.zeros(IDLE_READS), page * 4096, np.full(IDLE_READS, 4096))]).log()
+    return float(np.median(log.columns()["latency_ns"]))
+
+
 def writes_per_second(drive: Device, sequential: bool, seed: int) -> float:
     """Writes of 4 KiB per second, 64 in flight: in steady state of random ones, or of sequential ones."""
     pages = drive.capacity_bytes // 4096
@@ -226,7 +236,7 @@ def figure(name: str, params: Mapping[str, Any], seed: int) -> float:
         "rrandiops": lambda: reads_per_second(drive, False, seed),
         "rseqiops": lambda: reads_per_second(drive, True, seed),
         "rbps": lambda: sequential_read_bps(drive),
-        "unloaded_ns": lambda: float(drive.unloaded_read_ns(4096)),
+        "unloaded_ns": lambda: idle_read_ns(drive, seed),
         "wbps": lambda: sequential_write_bps(drive, seed),
         "wrandiops": lambda: writes_per_second(drive, False, seed),
         "wseqiops": lambda: writes_per_second(drive, True, seed),
@@ -237,6 +247,23 @@ def figure(name: str, params: Mapping[str, Any], seed: int) -> float:
 def _rounded(step: Step, value: float) -> float:
     value = round(min(max(value, step.least), step.most), step.digits)
     return value if step.digits > 0 else int(value)
+
+
+def fitted(fixed: Mapping[str, Any]) -> tuple[Step, ...]:
+    """The steps that may move their parameter when the keys in ``fixed`` are held."""
+    held = {*fixed, "read_ns"} if fixed.get("page_type_read_ns") else {*fixed}
+    return tuple(step for step in STEPS if step.field not in held)
+
+
+def moved(step: Step, params: Parameters, value: float) -> Parameters:
+    """``params`` with the step's parameter at this value.
+
+    Reads of the host take the times of the page types where these are given, so they keep their ratios to ``read_ns``.
+    """
+    new = params | {step.field: value}
+    if step.field == "read_ns" and (types := params.get("page_type_read_ns")):
+        new["page_type_read_ns"] = [max(1, round(ns * value / params["read_ns"])) for ns in types]
+    return new
 
 
 def solve(step: Step, params: Parameters, target: float, seed: int) -> tuple[Parameters, float]:
@@ -253,7 +280,7 @@ def solve(step: Step, params: Parameters, target: float, seed: int) -> tuple[Par
         value = _rounded(step, value)
         if any(math.isclose(value, math.exp(x)) for x, _ in seen):
             break
-        tried = params | {step.field: value}
+        tried = moved(step, params, value)
         found = figure(step.figure, tried, seed)
         off = math.log(target / found)
         seen.append((math.log(value), off))
@@ -292,10 +319,13 @@ def calibrate(
     seed: int = 1,
     told: Callable[[str], None] | None = None,
 ) -> Calibrated:
-    """Fit ``start`` to ``measured``; keys in ``fixed`` (what is known of the drive) are set first and never moved."""
+    """Fit ``start`` to ``measured``; keys in ``fixed`` (what is known of the drive) are set first and never moved.
+
+    Where ``page_type_read_ns`` is among them, ``read_ns`` is not moved either: reads of the host do not take it.
+    """
     held = dict(fixed or {})
     params = with_layout(start, held)
-    steps = [step for step in STEPS if step.field not in held and step.figure in measured.figures]
+    steps = [step for step in fitted(held) if step.figure in measured.figures]
     figures: dict[str, float] = {}
     done = 0
     for done in range(1, ROUNDS + 1):  # noqa: B007

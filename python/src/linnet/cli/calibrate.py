@@ -131,7 +131,7 @@ def calibrate(
     told = errors.print if errors.is_terminal else None
     found, rows = fit(measured, fitting.read_params(start), fixed, seed, told)
     params = found.params
-    fields = {step.figure: step.field for step in reversed(fitting.STEPS) if step.field not in fixed}
+    fields = {step.figure: step.field for step in reversed(fitting.fitted(fixed))}
     summary: dict[str, Any] = {
         "drive": measured.drive,
         "start": start,
