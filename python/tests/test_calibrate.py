@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from linnet import DeviceError
 from linnet import Error as LinnetError
+from linnet._native import presets
 from linnet.calibration.calibrate import STEPS, build, calibrate, figure, fitted, read_params, with_layout
 from linnet.calibration.iocost import SATURATION, Level, Measured, read_result
 from linnet.calibration.loadcurve import beneath, curve, fit, nearest, off
@@ -90,6 +91,13 @@ def test_the_link_can_be_held(known, tmp_path: Path) -> None:
     held = {step.field: small()[step.field] for step in STEPS if step.field != "channel_mb_per_s"}
     found = calibrate(measured, small(), held)
     assert {field: found.params[field] for field in held} == held
+
+
+def test_every_preset_lies_in_the_ranges_of_the_fit() -> None:
+    for name in presets():
+        params = read_params(name)
+        for step in STEPS:
+            assert step.least <= params[step.field] <= step.most, (name, step.field)
 
 
 def test_page_types_are_fitted_with_the_time_of_a_read() -> None:
