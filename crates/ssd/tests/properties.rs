@@ -317,6 +317,12 @@ fn impossible_settings_are_refused_with_the_reason() {
     assert!(refused(Params { device_wide_share: f64::NAN, ..small() }).contains("device_wide_share"));
     let text = refused(Params { wear_levelling_static_gap: u32::MAX, ..small() });
     assert!(text.contains("wear_levelling_static_gap = 4294967295: must be in 0..=1000000"), "{text}");
+    let slc = |slc_cache_bytes| Params { slc_cache_bytes, slc_program_ns: 1, ..small() };
+    // A program unit: a page of 16 KiB on both planes.
+    assert!(refused(slc(32_767)).contains("slc_cache_bytes = 32767: must be in 32768..="));
+    assert_eq!(slc(32_768).validate(), Ok(()));
+    let free = |gc_free_superblocks| refused(Params { gc_free_superblocks, ..small() });
+    assert!(free(f64::INFINITY).contains("gc_free_superblocks = inf: must be a number from 3 up"));
     assert!(
         refused(Params { blocks_per_plane: 65536, pages_per_block: 4096, channels: 256, ..small() }).contains("2^32")
     );

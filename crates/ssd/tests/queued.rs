@@ -353,6 +353,8 @@ fn a_device_without_room_for_data_or_for_collection_is_refused() {
     let never = QueuedParams { gc_free_share: 0.5, ..QueuedParams::default() };
     assert!(refused(never.clone()).contains("gc_free_share = 0.5"));
     QueuedSsd::new(&QueuedParams { gc_free_share: 0.15, ..never }).unwrap();
+    let stuck = QueuedParams { destage_pages_max: Some(0), ..QueuedParams::default() };
+    assert!(refused(stuck).contains("destage_pages_max = 0: must be in 1..=4294967295"));
 }
 
 /// A plane to which more is written at once than it has free blocks: while the programs of every full block are queued,

@@ -241,7 +241,7 @@ impl QueuedSsd {
             free_requests: Vec::new(),
             stalled: VecDeque::new(),
             destaging: 0,
-            destaging_max_sectors: u64::from(params.destage_pages_max.unwrap_or(params.planes()).max(1))
+            destaging_max_sectors: u64::from(params.destage_pages_max.unwrap_or(params.planes()))
                 * u64::from(params.page_bytes / 512),
             links: Default::default(),
             starved: vec![Vec::new(); params.planes() as usize],

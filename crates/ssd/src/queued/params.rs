@@ -75,7 +75,8 @@ pub struct QueuedParams {
     pub write_buffer_bytes: u64,
     /// Reads are answered from the write buffer if it has their data.
     pub read_from_write_buffer: bool,
-    /// Most sectors that may be destaged at a time, in flash pages; further writes wait. Absent: one page per plane.
+    /// Most sectors that may be destaged at a time, in flash pages, from 1 up; further writes wait. Absent: one page per
+    /// plane.
     pub destage_pages_max: Option<u32>,
     /// A page that is written again within this period after its destage is hot and stays in the buffer until it is
     /// evicted; 0: every write is destaged. (A filter that is emptied at this period detects hot pages.)
@@ -175,6 +176,9 @@ impl QueuedParams {
             within(field, value, 0, 1_000_000_000)?;
         }
         within("channel_ns_per_2_bytes", self.channel_ns_per_2_bytes.into(), 1, 10_000)?;
+        if let Some(pages) = self.destage_pages_max {
+            within("destage_pages_max", pages.into(), 1, u32::MAX.into())?;
+        }
         within("gc_concurrent_per_plane", self.gc_concurrent_per_plane.into(), 1, 1024)?;
         if !(self.spare_share_of_raw > 0.0 && self.spare_share_of_raw <= 0.9) {
             return refuse("spare_share_of_raw", self.spare_share_of_raw, "must be in (0, 0.9]");

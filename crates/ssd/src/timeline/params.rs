@@ -115,7 +115,8 @@ pub struct Params {
     /// relocated.
     #[serde(default)]
     pub partial_page_mapping: bool,
-    /// Capacity of the SLC cache: host data that is programmed in one-bit mode before it is folded; 0 for no SLC cache.
+    /// Capacity of the SLC cache: host data that is programmed in one-bit mode before it is folded; at least one program
+    /// unit, or 0 for no SLC cache.
     #[serde(default)]
     pub slc_cache_bytes: u64,
     /// tPROG in one-bit mode; only used with an SLC cache.
@@ -214,7 +215,7 @@ impl Params {
         share("retry_growth_per_1000_erases", self.retry_growth_per_1000_erases, 1000.0)?;
         within("wear_levelling_static_gap", self.wear_levelling_static_gap.into(), 0, 1_000_000)?;
         if self.slc_cache_bytes > 0 {
-            within("slc_cache_bytes", self.slc_cache_bytes, 1, self.raw_bytes())?;
+            within("slc_cache_bytes", self.slc_cache_bytes, self.unit_bytes(), self.raw_bytes())?;
             within("slc_program_ns", self.slc_program_ns, 1, self.program_ns)?;
         }
         if self.page_type_read_ns.len() > PAGE_TYPES_MAX {
@@ -247,7 +248,7 @@ impl Params {
         if raw >= u64::from(u32::MAX) - 1 {
             return refuse("blocks_per_plane", self.blocks_per_plane, "the device exceeds 2^32 pages of 4 KiB");
         }
-        let unit = u64::from(self.unit_pages()) * u64::from(PAGE_BYTES);
+        let unit = self.unit_bytes();
         if self.buffer_bytes < 4 * unit || self.buffer_bytes > 1 << 40 {
             return refuse(
                 "buffer_bytes",
@@ -265,11 +266,11 @@ impl Params {
         if !(self.over_provisioning > 0.0 && self.over_provisioning <= 4.0) {
             return refuse("over_provisioning", self.over_provisioning, "must be in (0, 4]");
         }
-        if self.gc_free_superblocks.is_nan() || self.gc_free_superblocks < 3.0 {
+        if !(self.gc_free_superblocks >= 3.0 && self.gc_free_superblocks.is_finite()) {
             return refuse(
                 "gc_free_superblocks",
                 self.gc_free_superblocks,
-                "must be at least 3: two frontiers and one victim",
+                "must be a number from 3 up: two frontiers and one victim",
             );
         }
         let superblocks = f64::from(self.blocks_per_plane);
@@ -292,6 +293,11 @@ impl Params {
     /// Pages of 4 KiB in a program unit.
     pub(crate) fn unit_pages(&self) -> u32 {
         self.planes * (self.flash_page_bytes / PAGE_BYTES)
+    }
+
+    /// Bytes of a program unit.
+    fn unit_bytes(&self) -> u64 {
+        u64::from(self.unit_pages()) * u64::from(PAGE_BYTES)
     }
 
     /// Pages of 4 KiB in a superblock.
