@@ -133,7 +133,7 @@ impl PyDevice {
         self.settled.map(|settled| (settled.amplification, settled.steady))
     }
 
-    /// Latency of a read on the idle drive, ns.
+    /// Nominal service time of a read, ns: that of pages which lie together, on the idle drive.
     fn unloaded_read_ns(&self, #[pyo3(from_py_with = whole::size_bytes)] size_bytes: u32) -> u64 {
         match (&self.params, &self.ready) {
             (DeviceParams::Queued(params), _) => params.unloaded_read_ns(size_bytes),

@@ -7,4 +7,5 @@ mod pinned;
 mod properties;
 mod queued;
 mod references;
+mod service;
 mod tail;

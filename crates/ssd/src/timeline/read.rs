@@ -333,8 +333,7 @@ impl Machine {
         cause
     }
 
-    /// Lowest latency of a read of this size on an idle device: its flash reads in parallel, then its data over the
-    /// link.
+    /// [`crate::Ssd::unloaded_read_ns`].
     pub fn unloaded_read_ns(&self, size_bytes: u32) -> Nanos {
         let params = &self.params;
         let pages = u64::from(size_bytes.div_ceil(PAGE_BYTES)).clamp(1, u64::from(self.geometry.unit_pages));

@@ -102,7 +102,14 @@ impl Ssd {
         self.machine.borrow().params.clone()
     }
 
-    /// Lowest latency of a read of this size: that of an idle device.
+    /// Nominal service time of a read of this size, in ns: one flash read of [`Params::read_ns`], its pages over the
+    /// channel, at most those of a program unit, then all its data over the link. A read above twice this is counted as
+    /// slow.
+    ///
+    /// An idle device takes exactly this for pages that lie in one program unit, if all types of pages take
+    /// [`Params::read_ns`]. Pages that lie in several units are read by several dies. Such a read can be faster, since
+    /// its first data leaves the channel sooner, by at most the time that a unit's other pages take there. It is slower
+    /// where its parts wait for each other.
     pub fn unloaded_read_ns(&self, size_bytes: u32) -> Nanos {
         self.machine.borrow().unloaded_read_ns(size_bytes)
     }

@@ -3,7 +3,8 @@
 
 use linnet_types::Nanos;
 
-/// Reads slower than twice their latency on an idle device, by the cause of their longest wait.
+/// Reads slower than twice their nominal service time ([`crate::Ssd::unloaded_read_ns`]), by the cause of their longest
+/// wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlowReads {
     /// Internal work of all dies at once.
@@ -48,7 +49,7 @@ pub struct StreamStats {
     pub write_latency_ns_sum: u128,
     /// Longest write.
     pub write_latency_ns_max: Nanos,
-    /// Reads slower than twice their latency on an idle device.
+    /// Reads slower than twice their nominal service time ([`crate::Ssd::unloaded_read_ns`]).
     pub slow_reads: u64,
 }
 
