@@ -130,6 +130,7 @@ fn timelines_stats<'py>(py: Python<'py>, s: &Stats) -> PyResult<Bound<'py, PyDic
     dict.set_item("slow_device_wide", s.slow_reads.device_wide)?;
     dict.set_item("slow_single_die", s.slow_reads.single_die)?;
     dict.set_item("slow_queueing", s.slow_reads.queueing)?;
+    dict.set_item("slow_own_parts", s.slow_reads.own_parts)?;
     dict.set_item("slow_retry", s.slow_reads.retry)?;
     dict.set_item("device_wide_share", s.slow_reads.device_wide_share())?;
     Ok(dict)

@@ -8,7 +8,7 @@ use linnet_types::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Mechanism {
-    /// Reads of the host queued on the same die.
+    /// Other reads of the host queued on the same die.
     HostRead,
     /// Programs of a batched flush.
     FlushWide,
@@ -38,6 +38,9 @@ pub enum Mechanism {
     BufferFull,
     /// Data that is copied from the SLC cache to normal flash.
     SlcFold,
+    /// Earlier parts of the same read on its die, channel and the link, however long they took: it would wait for them
+    /// on an idle device too. Only the timeline engine tells them from other requests.
+    OwnParts,
 }
 
 /// The kinds of source, which determine how predictable a slow read is.
@@ -47,7 +50,7 @@ pub enum Source {
     DeviceWide,
     /// Internal work of one die.
     SingleDie,
-    /// Other requests of the host, on dies, channels, link or buffer.
+    /// Other requests of the host, or earlier parts of the same one, on dies, channels, link or buffer.
     Queueing,
     /// Read retry: random, per flash page.
     Retry,
@@ -55,7 +58,7 @@ pub enum Source {
 
 impl Mechanism {
     /// All mechanisms, in the order of their numbers.
-    pub const ALL: [Mechanism; 15] = [
+    pub const ALL: [Mechanism; 16] = [
         Mechanism::HostRead,
         Mechanism::FlushWide,
         Mechanism::FlushSingle,
@@ -71,6 +74,7 @@ impl Mechanism {
         Mechanism::Link,
         Mechanism::BufferFull,
         Mechanism::SlcFold,
+        Mechanism::OwnParts,
     ];
 
     /// The kind of source it belongs to.
@@ -79,7 +83,7 @@ impl Mechanism {
         match self {
             FlushWide | GcWide | EraseWide | MapWide => Source::DeviceWide,
             FlushSingle | GcSingle | EraseSingle | MapSingle | Rmw | SlcFold => Source::SingleDie,
-            HostRead | Bus | Link | BufferFull => Source::Queueing,
+            HostRead | Bus | Link | BufferFull | OwnParts => Source::Queueing,
             Retry => Source::Retry,
         }
     }
@@ -103,6 +107,7 @@ impl Mechanism {
             Link => "link",
             BufferFull => "buffer-full",
             SlcFold => "slc-fold",
+            OwnParts => "own-parts",
         }
     }
 }
@@ -140,7 +145,7 @@ impl Cause {
         Mechanism::ALL.iter().filter(|m| m.source() == source).map(|&m| self.wait_ns(m)).sum()
     }
 
-    /// Total waiting time: latency minus the latency on an idle device.
+    /// Total waiting time: latency minus the service time of the page that completed last.
     pub fn total_ns(&self) -> Nanos {
         self.wait_ns.iter().sum()
     }

@@ -29,7 +29,7 @@ pub struct Breakdown {
     pub latency_ns: (Nanos, Nanos),
     /// Mean latency.
     pub latency_ns_mean: f64,
-    /// Mean latency without waiting: that of an idle device.
+    /// Mean latency without waiting. An idle device takes this and the waits for [`Mechanism::OwnParts`].
     pub service_ns_mean: f64,
     /// The mechanisms with a wait above zero, the longest first.
     pub parts: Vec<Part>,

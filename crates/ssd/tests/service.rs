@@ -2,7 +2,7 @@
 //! What a read takes on an idle drive, beside its nominal service time.
 
 use linnet_sim::Chance;
-use linnet_ssd::{PRESETS, Params, Ssd};
+use linnet_ssd::{Mechanism, PRESETS, Params, Ssd};
 use linnet_types::{LatencyModel, Nanos, Op, Outcome, Request};
 use proptest::prelude::*;
 
@@ -64,5 +64,32 @@ proptest! {
             }
         }
         prop_assert!(whole > 20 && spread > 20, "{whole} {spread}");
+    }
+
+    /// On an idle drive the parts of a read wait for each other and for nothing else.
+    #[test]
+    fn a_read_waits_for_its_own_parts_on_an_idle_drive(seed: u64, preset in 0..PRESETS.len(), pages in 1u32..1024) {
+        let params = plain(PRESETS[preset]);
+        let mut ssd = Ssd::new(&params, seed).unwrap();
+        ssd.precondition();
+        let mut chance = Chance::new(seed);
+        let mut now = 0;
+        let mut waited = 0;
+        for _ in 0..20 {
+            now += 10_000_000_000;
+            let first = chance.below(ssd.capacity_bytes() / 4096 - u64::from(pages));
+            let asked = Request::new(Op::Read, first * 4096, pages * 4096);
+            let (_, cause) = ssd.submit_explained(now, &asked);
+            prop_assert_eq!(cause.total_ns(), cause.wait_ns(Mechanism::OwnParts), "{:?}", cause);
+            waited += cause.total_ns();
+            // Not so when the die reads for another request.
+            now += 10_000_000_000;
+            let page = Request::new(Op::Read, first * 4096, 4096);
+            ssd.submit(now, &page);
+            let (_, cause) = ssd.submit_explained(now, &page);
+            prop_assert_eq!(cause.total_ns(), cause.wait_ns(Mechanism::HostRead), "{:?}", cause);
+            prop_assert!(cause.total_ns() >= params.read_ns);
+        }
+        prop_assert!(waited > 0 || pages < 128, "{pages} pages wait for none of their own");
     }
 }

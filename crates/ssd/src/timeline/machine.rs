@@ -14,6 +14,7 @@ use super::line::Timeline;
 use super::params::{PAGE_BYTES, Params, ReadPriority};
 use super::read::{self, Undo};
 use super::stats::Stats;
+use super::waits::Answer;
 use crate::cause::Mechanism;
 
 /// A timer that is not set.
@@ -97,6 +98,7 @@ pub(crate) struct Machine {
     pub stats: Stats,
     /// Kept between reads and between peeks to reuse their memory.
     pub runs: Vec<read::Run>,
+    pub answers: Vec<Answer>,
     pub undo: Undo,
 }
 
@@ -155,6 +157,7 @@ impl Machine {
             retry: chance.fork(2),
             stats: Stats { die_busy_ns: vec![0; geometry.dies as usize], ..Stats::default() },
             runs: Vec::new(),
+            answers: Vec::new(),
             undo: Undo::default(),
             params: params.clone(),
             geometry,

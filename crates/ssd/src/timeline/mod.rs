@@ -8,7 +8,8 @@
 //!   [`spans`].
 //! - State: [`machine`] holds one [`die`] and one `line` per resource, the map of pages ([`ftl`]) and the write
 //!   [`buffer`].
-//! - Work: [`read`] and [`write`] charge requests, [`internal`] the device's internal work, [`precondition`] ages a new device.
+//! - Work: [`read`] and [`write`] charge requests, [`internal`] the device's internal work, [`precondition`] ages a new
+//!   device. [`waits`] explains what a read waited for.
 //! - [`snapshot`] saves and loads a device; [`table`] stores its maps.
 
 mod buffer;
@@ -26,6 +27,7 @@ mod spans;
 mod ssd;
 mod stats;
 mod table;
+mod waits;
 mod write;
 
 pub use params::{Params, ReadPriority};

@@ -10,22 +10,23 @@ use super::die::{Die, Front};
 use super::line::{Gap, Reserved, Timeline};
 use super::machine::{Home, Machine};
 use super::params::{CHANNELS_MAX, PAGE_BYTES, ReadPriority};
+use super::waits::Answer;
 use crate::cause::{Cause, Mechanism, Source};
 
 /// The part of a read within one program unit; it is one flash read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Part {
+pub(crate) struct Part {
     pub die: u32,
     pub channel: u32,
     pub arrive: Nanos,
     pub start: Nanos,
-    retry_ns: Nanos,
+    pub retry_ns: Nanos,
     /// The second flash read of a page that is stored in two pieces.
-    second_ns: Nanos,
-    cell_end: Nanos,
+    pub second_ns: Nanos,
+    pub cell_end: Nanos,
     pub bus: Gap,
     pub bus_ns: Nanos,
-    link: Gap,
+    pub link: Gap,
     link_ns: Nanos,
 }
 
@@ -36,21 +37,9 @@ impl Part {
     }
 
     #[inline]
-    fn link_end(&self) -> Nanos {
+    pub fn link_end(&self) -> Nanos {
         self.link.start + self.link_ns
     }
-}
-
-/// What a read came last from, which determined when it was done.
-#[derive(Clone, Copy, Debug)]
-enum Last {
-    /// Pages that were never written: the map alone.
-    Nowhere,
-    /// The write buffer, and how long its data waited for the link.
-    Dram {
-        link_wait_ns: Nanos,
-    },
-    Flash(Part),
 }
 
 /// Adjacent pages of a request that are stored in the same place and are read together.
@@ -225,8 +214,8 @@ impl Machine {
         self.links[0].occupy(now, part.link, part.link_ns);
     }
 
-    /// Computes a read of these runs, up to the first one that is done after `limit`. Fills `undo` for a peek. Returns the
-    /// time of completion, and what determined it.
+    /// Computes a read of these runs, up to the first one that is done after `limit`. Fills `undo` for a peek, and
+    /// otherwise [`Machine::answers`], up to the one that determined the time of completion, which is returned.
     #[inline]
     fn walk(
         &mut self,
@@ -235,11 +224,12 @@ impl Machine {
         runs: &[Run],
         limit: Nanos,
         mut undo: Option<&mut Undo>,
-    ) -> (Nanos, Last, Walked) {
+    ) -> (Nanos, Walked) {
         let mut walked = Walked::default();
         let arrive = self.read_arrives(now);
         let mut done = arrive;
-        let mut last = Last::Nowhere;
+        let mut answered = 0;
+        self.answers.clear();
         let mut left = u64::from(request.size_bytes.max(1));
         let mut first_room = u64::from(PAGE_BYTES) - request.offset_bytes % u64::from(PAGE_BYTES);
         for &Run { home, pages, split } in runs {
@@ -257,9 +247,12 @@ impl Machine {
                     let link_ns = self.geometry.link_ns(bytes);
                     let gap = self.links[0].find(ready, link_ns);
                     self.links[0].reserve(now, gap, link_ns);
+                    if undo.is_none() {
+                        self.answers.push(Answer::Dram { ready, link: gap.start, link_ns });
+                    }
                     if gap.start + link_ns > done {
                         done = gap.start + link_ns;
-                        last = Last::Dram { link_wait_ns: gap.start - ready };
+                        answered = self.answers.len();
                     }
                 }
                 Home::Unit(unit) => {
@@ -270,16 +263,20 @@ impl Machine {
                     walked.retries += u64::from(part.retry_ns > 0);
                     match undo.as_deref_mut() {
                         Some(undo) => self.pretend(now, &part, undo),
-                        None => self.apply(now, &part),
+                        None => {
+                            self.apply(now, &part);
+                            self.answers.push(Answer::Flash(part));
+                        }
                     }
                     if part.link_end() > done {
                         done = part.link_end();
-                        last = Last::Flash(part);
+                        answered = self.answers.len();
                     }
                 }
             }
         }
-        (done + self.params.complete_ns, last, walked)
+        self.answers.truncate(answered);
+        (done + self.params.complete_ns, walked)
     }
 
     pub fn read(&mut self, now: Nanos, request: &Request, cause: Option<&mut Cause>) -> Nanos {
@@ -287,7 +284,7 @@ impl Machine {
         let mut runs = std::mem::take(&mut self.runs);
         self.look_up(now, (first, count), &mut runs, |_| false);
         let held_ns = self.read_arrives(now) - now - self.params.command_ns;
-        let (done, last, walked) = self.walk(now, request, &runs, Nanos::MAX, None);
+        let (done, walked) = self.walk(now, request, &runs, Nanos::MAX, None);
         self.runs = runs;
         let stats = &mut self.stats;
         stats.reads += 1;
@@ -298,14 +295,18 @@ impl Machine {
         stats.split_reads += walked.split_reads;
         let slow = done - now > 2 * self.unloaded_read_ns(request.size_bytes);
         if slow || cause.is_some() {
-            let found = self.explain(held_ns, &last);
+            let found = self.explain(held_ns);
             if slow {
                 let counters = &mut self.stats.slow_reads;
                 match found.main_source() {
                     Some(Source::DeviceWide) => counters.device_wide += 1,
                     Some(Source::SingleDie) => counters.single_die += 1,
                     Some(Source::Retry) => counters.retry += 1,
-                    Some(Source::Queueing) | None => counters.queueing += 1,
+                    Some(Source::Queueing) | None => {
+                        counters.queueing += 1;
+                        let own_ns = found.wait_ns(Mechanism::OwnParts);
+                        counters.own_parts += u64::from(2 * own_ns > found.source_ns(Source::Queueing));
+                    }
                 }
             }
             if let Some(cause) = cause {
@@ -313,24 +314,6 @@ impl Machine {
             }
         }
         done
-    }
-
-    /// What a read waited for. The writes before it that have no room in the buffer held it for `held_ns`.
-    fn explain(&self, held_ns: Nanos, last: &Last) -> Cause {
-        let mut cause = Cause::default();
-        cause.add(Mechanism::BufferFull, held_ns);
-        match last {
-            Last::Nowhere => {}
-            Last::Dram { link_wait_ns } => cause.add(Mechanism::Link, *link_wait_ns),
-            Last::Flash(part) => {
-                self.dies[part.die as usize].explain(part.arrive, part.start, &mut cause);
-                cause.add(Mechanism::Retry, part.retry_ns);
-                cause.add(Mechanism::Rmw, part.second_ns);
-                cause.add(Mechanism::Bus, part.bus.start - part.cell_end);
-                cause.add(Mechanism::Link, part.link.start - part.bus_end());
-            }
-        }
-        cause
     }
 
     /// [`crate::Ssd::unloaded_read_ns`].
@@ -372,7 +355,7 @@ impl Machine {
         if !late {
             let mut undo = std::mem::take(&mut self.undo);
             let link = self.links[0].reserved;
-            (done, _, _) = self.walk(now, request, &runs, limit, Some(&mut undo));
+            (done, _) = self.walk(now, request, &runs, limit, Some(&mut undo));
             self.links[0].reserved = link;
             undo.restore(&mut self.dies, &mut self.channels);
             self.undo = undo;

@@ -11,14 +11,16 @@ pub struct SlowReads {
     pub device_wide: u64,
     /// Internal work of one die.
     pub single_die: u64,
-    /// Other requests of the host.
+    /// Other requests of the host, or earlier parts of the same read.
     pub queueing: u64,
+    /// Those of `queueing` that waited longer for their own parts than for others.
+    pub own_parts: u64,
     /// Read retry.
     pub retry: u64,
 }
 
 impl SlowReads {
-    /// All of them.
+    /// All slow reads.
     pub fn total(&self) -> u64 {
         self.device_wide + self.single_die + self.queueing + self.retry
     }

@@ -252,8 +252,8 @@ def show_range(found: dict[str, Any], low: float, high: float) -> None:
     """Print what the reads between two percentiles waited for."""
     table(
         f"{found['reads']:,} reads from p{low:g} to p{high:g}: {number(found['latency_us_least'])} to "
-        f"{number(found['latency_us_most'])} us; an idle drive would take "
-        f"{number(found['service_us_mean'])} us of that",
+        f"{number(found['latency_us_most'])} us; without waits "
+        f"{number(found['service_us_mean'])} us on average",
         ["mechanism", "kind", "mean wait us", "of the latency", "reads", "main of"],
         [
             [m["mechanism"], m["source"], m["wait_us_mean"], percent(m["share_of_latency"]), m["reads"], m["main_of"]]
