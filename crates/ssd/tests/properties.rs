@@ -317,6 +317,9 @@ fn impossible_settings_are_refused_with_the_reason() {
     assert!(refused(Params { device_wide_share: f64::NAN, ..small() }).contains("device_wide_share"));
     let text = refused(Params { wear_levelling_static_gap: u32::MAX, ..small() });
     assert!(text.contains("wear_levelling_static_gap = 4294967295: must be in 0..=1000000"), "{text}");
+    assert!(
+        refused(Params { link_mb_per_s: 32_001, ..small() }).contains("link_mb_per_s = 32001: must be in 1..=32000")
+    );
     let slc = |slc_cache_bytes| Params { slc_cache_bytes, slc_program_ns: 1, ..small() };
     // A program unit: a page of 16 KiB on both planes.
     assert!(refused(slc(32_767)).contains("slc_cache_bytes = 32767: must be in 32768..="));

@@ -53,7 +53,7 @@ pub(crate) struct Geometry {
     pub channel_unit_ns: Nanos,
     /// Transfer of one flash page over a channel: how long an internal transfer can delay a read.
     pub channel_chunk_ns: Nanos,
-    /// Picoseconds per byte of the host link.
+    /// Picoseconds per byte of the host link, rounded down.
     link_byte_ps: u64,
     /// tR of the rows of a block, in turn.
     row_read_ns: Vec<Nanos>,
@@ -137,6 +137,16 @@ mod tests {
             let divisor = Divisor::new(by);
             prop_assert_eq!(divisor.quotient(n), n / by);
             prop_assert_eq!(divisor.remainder(n), n % by);
+        }
+    }
+
+    #[test]
+    fn the_link_is_at_most_a_picosecond_per_byte_faster_than_its_parameter() {
+        for link_mb_per_s in [560, 3_200, 14_000, 31_251, 32_000] {
+            let geometry = Geometry::new(&Params { link_mb_per_s, ..Params::preset("consumer-deep").unwrap() });
+            let found = (1u64 << 30) as f64 * 1000.0 / geometry.link_ns(1 << 30) as f64;
+            let over = found / f64::from(link_mb_per_s) - 1.0;
+            assert!((-1e-6..0.0325).contains(&over), "{found:.0} for {link_mb_per_s}");
         }
     }
 
