@@ -196,9 +196,8 @@ pub fn fit(
     start(devices.len(), options, on_progress)?;
     let parts = split_all(devices, options.train_share)?;
     let tested: Vec<usize> = parts.iter().map(|(_, test)| test.len()).collect();
-    let last_ns = |train: &TrainingSet| train.arrive_ns.last().copied().unwrap_or(0);
     let past: Vec<Vec<IoRecord>> =
-        parts.iter().zip(devices).map(|((train, _), records)| until(records, last_ns(train))).collect();
+        parts.iter().zip(devices).map(|((train, _), records)| past(records, train)).collect();
     let past: Vec<&[IoRecord]> = past.iter().map(Vec::as_slice).collect();
     let networks = fit_networks(parts, &past, options, on_progress)?;
     let share = options.train_share;
@@ -372,7 +371,15 @@ fn evaluated(
     })
 }
 
-/// The records that had arrived by this time.
-fn until(records: &[IoRecord], last_ns: Nanos) -> Vec<IoRecord> {
-    records.iter().filter(|record| record.arrive_ns <= last_ns).copied().collect()
+/// The records up to the last read of the training part, by place: of those that arrive at one time with it, the later
+/// reads are test reads.
+fn past(records: &[IoRecord], train: &TrainingSet) -> Vec<IoRecord> {
+    let reads = train.dropped.warm_up as usize + train.len();
+    let mut past = records.to_vec();
+    past.sort_by_key(|record| record.arrive_ns);
+    let has_latency = |record: &IoRecord| record.op.is_read() && record.latency_ns.is_some();
+    let mut places = (0..past.len()).filter(|&place| has_latency(&past[place]));
+    let last = reads.checked_sub(1).and_then(|last| places.nth(last));
+    past.truncate(last.map_or(0, |last| last + 1));
+    past
 }

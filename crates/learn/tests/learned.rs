@@ -87,6 +87,26 @@ fn network_and_trees_are_tested_on_the_same_reads() {
 }
 
 #[test]
+fn a_burst_across_the_split_gives_the_model_nothing_of_its_later_reads() {
+    // A burst every second, as in a trace with coarse times. The network has no rows of the first, so the split cuts the
+    // seventh.
+    let mut records = common::busy_episodes(6_000, 1);
+    for (place, record) in records.iter_mut().enumerate() {
+        record.arrive_ns = 1_000_000_000 * (place as u64 / 500);
+    }
+    let options = LearnOptions { unbiased: false, ..options(1) };
+    let one = learn_one(&records, &options);
+    let test_reads = one.rows.1 as usize;
+    for record in records.iter_mut().rev().filter(|record| record.op.is_read()).take(test_reads) {
+        record.latency_ns = record.latency_ns.map(|latency_ns| 50 * latency_ns);
+    }
+    let other = learn_one(&records, &options);
+    assert_ne!(one.biased.test.base_rate, other.biased.test.base_rate);
+    assert_eq!(one.model.thresholds, other.model.thresholds);
+    assert_eq!(one.model.to_bytes().unwrap(), other.model.to_bytes().unwrap());
+}
+
+#[test]
 fn chance_is_not_learned() {
     let learned = learn_one(&common::no_pattern(20_000, 2), &options(2));
     print("no pattern", &learned);
