@@ -104,7 +104,10 @@ def test_predicted_latencies_hold_on_another_period() -> None:
     assert (np.diff(told.astype(np.int64), axis=1) >= 0).all()
     covered = (latency_ns[:, None] <= told).mean(axis=0)
     assert np.abs(covered - [0.5, 0.9, 0.95, 0.99, 0.999]).max() < 0.06
-    assert covered.tolist() == [row["covered"] for row in evaluate(model, device_trace(5))["latencies"]]
+    # The network has no rows of the first few reads, and what is tested is tested on the same reads.
+    tested = evaluate(model, device_trace(5))
+    last = (latency_ns[:, None] <= told)[-tested["rows"] :].mean(axis=0)
+    assert last.tolist() == [row["covered"] for row in tested["latencies"]]
     scores = model.scores(features)
     assert scores[slow].mean() > scores[~slow].mean()
     assert np.median(told[scores > 0, 0]) > np.median(told[scores < 0, 0])
@@ -127,6 +130,40 @@ def test_trees_of_linnet_2_differ_by_one_feature_and_say_so() -> None:
     assert first.report["linnet"] != second.report["linnet"]
     with pytest.raises(ValueError, match="known: linnet-1, linnet-2"):
         fit([trace], settings=FitSettings(epochs=1, schema="linnet-3"))
+
+
+def test_trees_and_network_are_tested_on_the_same_reads() -> None:
+    # A burst, of which the network has no rows, before each trace.
+    made = {seed: device_trace(seed, 2000).columns() for seed in (0, 5)}
+    for columns in made.values():
+        columns["arrive_ns"][:500] = columns["arrive_ns"][500]
+    first, second = (Trace.from_columns("t", **columns) for columns in made.values())
+    (fitted,) = fit(first, settings=FitSettings(epochs=1), test=second)
+    counts = ("rows", "base_rate")
+    for one in (fitted.report["biased"] | {"linnet": fitted.report["linnet"]}, evaluate(fitted.model, second)):
+        assert [one[name] for name in counts] == [one["linnet"][name] for name in counts]
+        assert one["rows"] < 1600 * 0.9
+    (split,) = fit(first, settings=FitSettings(epochs=1, train_share=0.1))
+    for share in (0.9, 1 - 0.1):
+        assert evaluate(split.model, first, share)["linnet"] == split.report["linnet"]
+
+
+def test_a_trace_without_a_row_to_test_is_named() -> None:
+    whole = device_trace(0, 2000)
+    columns = whole.columns()
+    few = Trace.from_columns("few", **{name: column[:3] for name, column in columns.items()})
+    burst = Trace.from_columns("burst", **(columns | {"arrive_ns": np.zeros(2000, np.uint64)}))
+    (fitted,) = fit(whole, settings=FitSettings(epochs=1))
+    for wrong, share, told in (
+        (few, 1.0, "^few: 0 rows for testing"),
+        (few, 0.5, "^few: 0 rows for testing"),
+        (burst, 1.0, "^burst: none of .* has a history"),
+        (burst, 0.5, "^burst: none of .* has a history"),
+        (whole, 1e-9, f"^{whole.name}: 0 rows for testing"),
+    ):
+        for given in (wrong, [whole, wrong]):
+            with pytest.raises(LearnError, match=told):
+                evaluate(fitted.model, given, share)
 
 
 def test_several_traces_make_one_model_with_both_parts() -> None:

@@ -48,6 +48,29 @@ pub fn training_latencies(records: &[IoRecord], train_share: f64) -> Result<Vec<
     Ok(split(records, train_share)?.0.latency_ns)
 }
 
+/// The last share of a device's rows, labelled by the inflection point of a model: what a [`crate::fit`] with the rest as
+/// its `train_share` tested on. `test_share` is above 0 and up to 1.
+///
+/// # Errors
+/// [`Error::Setting`]; [`Error::NoReads`]; [`Error::NoHistory`]; [`Error::TooFewRows`] if no row is left.
+pub fn last_rows(records: &[IoRecord], test_share: f64, inflection_ns: Nanos) -> Result<TrainingSet, Error> {
+    require(test_share > 0.0 && test_share <= 1.0, "test_share", test_share, "above 0 and up to 1")?;
+    let (_, mut rows) = rows_of(records, "testing")?.split_at_share(rest_of(test_share));
+    if rows.is_empty() {
+        return Err(Error::TooFewRows { purpose: "testing", rows: 0, least: 1 });
+    }
+    rows.relabel(inflection_ns);
+    Ok(rows)
+}
+
+/// One less the share, and the decimal that is meant: 1 - 0.9 is a little less than 0.1, and a cut by it may fall one row
+/// before that of a fit.
+fn rest_of(share: f64) -> f64 {
+    let rest = 1.0 - share;
+    let decimal = (rest * 1e12).round() / 1e12;
+    if (rest - decimal).abs() < f64::EPSILON { decimal } else { rest }
+}
+
 /// The rows of one period of a device, without labels.
 fn rows_of(records: &[IoRecord], purpose: &'static str) -> Result<TrainingSet, Error> {
     match TrainingSet::from_records(records, Nanos::MAX) {

@@ -6,7 +6,7 @@
 //! trace and splits it into two [`TrainingSet`]s, [`fit_network`] trains and quantises, [`thresholds()`] measures the
 //! thresholds that policies use, [`fit_trees`] and [`fit_predictions`] fit the other parts to an [`InflightSet`],
 //! [`evaluate`], [`evaluate_trees`] and [`evaluate_predictions`] evaluate on the later part. To test a model file on
-//! another trace, use the sets' `from_records` at the model's own inflection point.
+//! another trace, use [`last_rows`] at the model's own inflection point, and as many of the last of an [`InflightSet`].
 //!
 //! Splits follow time, test rows are never filtered, and every accuracy is reported with the base rate.
 //!
@@ -64,7 +64,7 @@ pub use error::{Error, require};
 pub use evaluate::{Evaluation, QuantisationLoss, evaluate, evaluate_float, figures, quantisation_loss};
 pub use inflection::{BoostPoint, Inflection, InflectionOptions, inflection_point, inflection_points, slope_one};
 pub use inflight_set::InflightSet;
-pub use label::{Labelled, label, training_latencies, without_rows};
+pub use label::{Labelled, label, last_rows, training_latencies, without_rows};
 pub use network::{FitOptions, Fitted, fit_network};
 pub use pipeline::{Devices, Evaluated, LearnOptions, Learned, Progress, SlowAbove, Stage, fit, fit_periods};
 pub use pool::on_pool;

@@ -218,9 +218,11 @@ pub fn fit_periods(
     on_progress: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Vec<Learned>, Error> {
     start(train.len(), options, on_progress)?;
-    let networks = fit_networks(rows_of_periods(train, test)?, train, options, on_progress)?;
+    let parts = rows_of_periods(train, test)?;
+    let tested: Vec<usize> = parts.iter().map(|(_, test)| test.len()).collect();
+    let networks = fit_networks(parts, train, options, on_progress)?;
     add_trees(networks, train.len(), options, on_progress, |device, inflection_ns| {
-        Periods::of(train[device], test[device], inflection_ns, options.boost.schema)
+        Periods::of(train[device], test[device], tested[device], inflection_ns, options.boost.schema)
     })
 }
 

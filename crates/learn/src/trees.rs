@@ -55,13 +55,19 @@ impl Periods {
         Ok(Periods { train: all.split_at_share(train_share).0, test: all.last(tested) })
     }
 
-    /// Two periods of a device.
+    /// Two periods of a device: the reads of the one, and the last `tested` of the other, as in [`Periods::split`].
     ///
     /// # Errors
     /// As [`Periods::split`].
-    pub fn of(train: &[IoRecord], test: &[IoRecord], inflection_ns: Nanos, schema: Schema) -> Result<Periods, Error> {
+    pub fn of(
+        train: &[IoRecord],
+        test: &[IoRecord],
+        tested: usize,
+        inflection_ns: Nanos,
+        schema: Schema,
+    ) -> Result<Periods, Error> {
         let rows = |records| InflightSet::from_records(records, inflection_ns, schema);
-        Ok(Periods { train: rows(train)?, test: rows(test)? })
+        Ok(Periods { train: rows(train)?, test: rows(test)?.last(tested) })
     }
 
     /// Reads above this latency are slow.

@@ -108,7 +108,7 @@ fn periods_learn_on_one_and_test_on_the_other() {
         let later_rows: u64 = learned.iter().map(|one| one.rows.1).sum();
         let reads = later.iter().filter(|record| record.op.is_read()).count() as u64;
         assert!(2 * reads - later_rows < 200, "all but those without a history: {later_rows} of {}", 2 * reads);
-        assert_eq!(learned.iter().map(|one| one.trees.rows).sum::<u64>(), 2 * reads);
+        assert!(learned.iter().all(|one| one.trees.rows == one.rows.1), "trees are tested on the reads of the network");
     }
     let uneven = fit_periods(&[&a, &b], &[&later], &options(Devices::Apart), &mut |_| true);
     assert!(matches!(uneven, Err(Error::Setting { name: "test", .. })));

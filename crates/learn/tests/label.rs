@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that labels come from the training part alone.
 
-use linnet_learn::{Error, InflectionOptions, TrainingSet, inflection_point, label, training_latencies};
+use linnet_learn::{Error, InflectionOptions, TrainingSet, inflection_point, label, last_rows, training_latencies};
 use linnet_sim::Chance;
 use linnet_types::{IoRecord, Nanos, Op};
 
@@ -60,6 +60,23 @@ fn the_latencies_of_the_training_part_give_its_point() {
     assert_eq!(inflection_point(&[&latency_ns], 0, &options()).unwrap(), labelled.inflection);
     assert!(matches!(training_latencies(&records, 1.0), Err(Error::Setting { .. })));
     assert!(matches!(training_latencies(&records[..5], 0.5), Err(Error::TooFewRows { .. })));
+}
+
+#[test]
+fn a_model_is_tested_on_what_the_fit_held_out() {
+    // 19 reads give 15 rows: half rows at the cut, where shares that are a little off differ.
+    let records = &bimodal(3)[..19];
+    let whole = TrainingSet::from_records(records, 100_000).unwrap();
+    assert_eq!(last_rows(records, 1.0, 100_000).unwrap(), whole);
+    for percent in 5..=95 {
+        let train_share = f64::from(percent) / 100.0;
+        let held_out = whole.split_at_share(train_share).1;
+        for test_share in [1.0 - train_share, f64::from(100 - percent) / 100.0] {
+            assert_eq!(last_rows(records, test_share, 100_000).unwrap(), held_out, "{percent} %");
+        }
+    }
+    assert!(matches!(last_rows(records, 0.01, 0), Err(Error::TooFewRows { purpose: "testing", .. })));
+    assert!(matches!(last_rows(records, 0.0, 0), Err(Error::Setting { name: "test_share", .. })));
 }
 
 #[test]

@@ -228,8 +228,7 @@ fn add_predicted(dict: &Bound<'_, PyDict>, predicted: &Predicted) -> PyResult<()
 /// Figures of a model's network, and those of its trees and predictions.
 type Figures = (Option<Evaluation>, Option<(Evaluation, Predicted)>);
 
-/// The figures of a model on the last share of each trace: trees and network on the same reads, as in a fit. Of a whole
-/// trace the trees also have the first few, of which the network has no rows.
+/// The figures of a model on the last share of each trace: trees and network on the same reads, as in a fit.
 fn on_last_share(
     model: &Model,
     records: &[Arc<Vec<IoRecord>>],
@@ -238,11 +237,12 @@ fn on_last_share(
 ) -> Result<Figures, linnet_learn::Error> {
     let inflection_ns = model.thresholds.inflection_ns;
     let (mut of_network, mut of_trees) = (TrainingSet::default(), InflightSet::default());
-    for records in records {
-        let tested = TrainingSet::from_records(records, inflection_ns)?.split_at_share(1.0 - test_share).1;
+    for (device, records) in records.iter().enumerate() {
+        let tested = linnet_learn::last_rows(records, test_share, inflection_ns)
+            .map_err(|error| linnet_learn::Error::Device { device, source: Box::new(error) })?;
         if let Some(trees) = &model.trees {
             let own = InflightSet::from_records(records, inflection_ns, trees.schema())?;
-            of_trees.append(own.last(if test_share < 1.0 { tested.len() } else { own.len() }));
+            of_trees.append(own.last(tested.len()));
         }
         of_network.append(tested);
     }
@@ -258,7 +258,7 @@ fn on_last_share(
 /// Evaluates a model on the last share of each trace by time, the rows of all traces together. The figures are those of
 /// its network, or of its trees if it has no network; `linnet` holds those of its trees; each prediction
 /// by their score has an item of its name, such as `latencies`. Slow is a latency above the model's inflection point; to
-/// the trees above `slow_ns`, if it is given.
+/// the trees above `slow_ns`, if it is given. A trace of which no row is tested is named by the error.
 #[pyfunction]
 #[pyo3(signature = (model, traces, test_share, slow_ns = None))]
 pub fn evaluate<'py>(
@@ -272,11 +272,17 @@ pub fn evaluate<'py>(
         return Err(PyValueError::new_err(format!("test_share is {test_share}; it lies above 0 and up to 1")));
     }
     let records = held(&traces);
+    let named = |error| match error {
+        linnet_learn::Error::Device { device, source } => {
+            errors::LearnError::new_err(format!("{}: {source}", traces[device].name))
+        }
+        error => errors::learn(error),
+    };
     let model = model.model.clone();
     let inflection_ns = model.thresholds.inflection_ns;
     let slow_ns = slow_ns.unwrap_or(inflection_ns);
     let (network, trees) =
-        interruptible(py, move || on_last_share(&model, &records, test_share, slow_ns))?.map_err(errors::learn)?;
+        interruptible(py, move || on_last_share(&model, &records, test_share, slow_ns))?.map_err(named)?;
     let (trees, predicted) = trees.unzip();
     // Every model has a network or trees: a file without both is refused, and `fit` produces both.
     let Some(first) = network.as_ref().or(trees.as_ref()) else {

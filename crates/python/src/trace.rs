@@ -39,7 +39,7 @@ const NONE: u64 = u64::MAX;
 pub struct PyTrace {
     pub records: Arc<Vec<IoRecord>>,
     #[pyo3(get)]
-    name: String,
+    pub name: String,
     #[pyo3(get)]
     format: String,
     #[pyo3(get)]

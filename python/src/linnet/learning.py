@@ -256,8 +256,10 @@ def evaluate(
     """Test ``model`` on the last ``test_share`` of each trace's reads, in the order of arrival; no row is filtered.
 
     As in :func:`fit`, each trace is of one device, and ``seed`` draws the order of I/Os that arrive at one time; give
-    that of the fit to test on what it held out. Raises :class:`linnet.LearnError` for a trace of several devices or
-    without latencies, and :class:`TypeError` for what is no trace. Ctrl-C raises as in :func:`fit`.
+    that of the fit to test on what it held out. Network and trees are tested on the same reads, those that arrive after
+    four others are complete. Raises :class:`linnet.LearnError` with the name of a trace of several devices, without
+    latencies or without a read to test on, and :class:`TypeError` for what is no trace. Ctrl-C raises as in
+    :func:`fit`.
 
     Returns rows, base_rate (the accuracy of always submitting), accuracy, balanced_accuracy, roc_auc (``None`` if only
     one class occurs), and false_submit and false_revoke as shares of all rows. Slow is a latency above the model's own
