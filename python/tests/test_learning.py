@@ -13,6 +13,8 @@ from linnet.cli.output import Bars
 from linnet.estimator import LinnosClassifier
 from linnet.learning import SCHEMAS, dominant_reads, is_better_than_base_rate
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.utils.estimator_checks import check_estimator
+from sklearn.utils.validation import validate_data
 
 
 def test_inflection_point_falls_into_the_gap_of_two_modes() -> None:
@@ -284,6 +286,22 @@ def test_classifier_keeps_scikit_learn_conventions() -> None:
         model.network_.logits(masked)
 
 
+class Digitising(LinnosClassifier):
+    """Takes any numbers that are not negative, as scikit-learn's checks give them."""
+
+    def _rows(self, rows, reset):
+        numbers = validate_data(self, rows, reset=reset, dtype="numeric")
+        return super()._rows(np.minimum(np.floor(2.0 * numbers), 9), reset=False)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_classifier_passes_the_checks_of_scikit_learn() -> None:
+    digitising = Digitising(hidden=(32,), epochs=30, batch=16, false_submit_weight=1.0)
+    found = check_estimator(digitising, on_skip=None, on_fail=None)
+    assert {one["check_name"]: one["exception"] for one in found if one["status"] == "failed"} == {}
+    assert len(found) > 40
+
+
 def test_labels_and_epochs_that_train_nothing_are_refused() -> None:
     rows, labels = np.random.default_rng(0).integers(0, 10, (40, 31)), np.arange(40) % 2
     for wrong, told in (
@@ -292,11 +310,27 @@ def test_labels_and_epochs_that_train_nothing_are_refused() -> None:
         (labels[:20], "40 rows but 20 labels"),
         (np.stack([labels, labels], 1), r"shape \(40, 2\)"),
         (None, r"shape \(\)"),
+        (labels + 0.5, "the target is continuous"),
+        (np.arange(40) % 3, r"^Only binary classification is supported\. The type of the target is multiclass"),
+        (np.zeros(40), "all labels are of 1 class"),
+        (np.array([1, "a"] * 20, object), "Unknown label type"),
+        (np.array(["a", 1] * 20, object), "Unknown label type"),
     ):
         with pytest.raises(ValueError, match=told):
             LinnosClassifier(epochs=1).fit(rows, wrong)
     with pytest.raises(ValueError, match="epochs is 0"):
         LinnosClassifier(epochs=0).fit(rows, labels)
+    for hidden, error, told in (
+        (64, TypeError, "hidden is 64, no sequence of sizes"),
+        ((8, "a"), TypeError, "hidden is 'a', no whole number"),
+        ((-1,), ValueError, "hidden is -1, no whole number from 0"),
+        ((2**200,), ValueError, "hidden is 16069"),
+        ((0,), ModelError, "a layer of 0"),
+    ):
+        with pytest.raises(error, match=told):
+            LinnosClassifier(hidden=hidden, epochs=1).fit(rows, labels)
+    with pytest.raises(ValueError, match="batch is 0"):
+        LinnosClassifier(batch=0, epochs=1).fit(rows, labels)
 
 
 def test_what_is_fitted_survives_pickle() -> None:

@@ -42,7 +42,7 @@ fn named<'a, 'py, T: Whole + FromPyObject<'a, 'py>>(value: &'a Bound<'py, PyAny>
     let py = value.py();
     value.extract::<T>().map_err(|error| {
         let error: PyErr = error.into();
-        let shown = value.repr().map_or_else(|_| "?".into(), |text| text.to_string());
+        let shown = shown(value);
         if error.is_instance_of::<PyOverflowError>(py) || error.is_instance_of::<PyValueError>(py) {
             PyValueError::new_err(format!("{name} is {shown}, no whole number from {} to {}", T::LEAST, T::MOST))
         } else if error.is_instance_of::<PyTypeError>(py) {
@@ -51,6 +51,18 @@ fn named<'a, 'py, T: Whole + FromPyObject<'a, 'py>>(value: &'a Bound<'py, PyAny>
             error
         }
     })
+}
+
+/// The sizes of the hidden layers of a network.
+pub fn hidden(value: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    let Ok(sizes) = value.try_iter() else {
+        return Err(PyTypeError::new_err(format!("hidden is {}, no sequence of sizes", shown(value))));
+    };
+    sizes.map(|size| named(&size?, "hidden")).collect()
+}
+
+fn shown(value: &Bound<'_, PyAny>) -> String {
+    value.repr().map_or_else(|_| "?".into(), |text| text.to_string())
 }
 
 /// A function for each argument, for `from_py_with`.

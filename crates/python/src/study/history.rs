@@ -24,7 +24,7 @@ pub fn train_network<'py>(
     py: Python<'py>,
     #[pyo3(from_py_with = numbers::exact)] rows: PyReadonlyArray2<'py, u8>,
     #[pyo3(from_py_with = numbers::exact)] slow: PyReadonlyArray1<'py, bool>,
-    hidden: Vec<usize>,
+    #[pyo3(from_py_with = whole::hidden)] hidden: Vec<usize>,
     #[pyo3(from_py_with = whole::epochs)] epochs: usize,
     #[pyo3(from_py_with = whole::batch)] batch: NonZeroUsize,
     false_submit_weight: f32,
