@@ -39,10 +39,12 @@ def steady(name: str, gap_ns: int, reads: int, seed: int) -> Trace:
 
 
 def count(trace: Trace, window: int, seed: int) -> dict[str, int]:
-    """How many checks ran, how many raised each alarm, and how often the model was replaced."""
+    """How many checks ran, how many of them were of calibration, how many raised each alarm, and how often the model
+    was replaced."""
     found = study(trace, window=window, seed=seed)
     rang = [one for one in found["happenings"] if one["what"] == "alarm"]
-    row = {"checks": found["checks"]} | {name: sum(name in one["alarms"] for one in rang) for name in ALARMS}
+    row = {name: found[name] for name in ("checks", "checks_of_calibration")}
+    row |= {name: sum(name in one["alarms"] for one in rang) for name in ALARMS}
     return row | {"any": len(rang), "swapped": sum(one["what"] == "swapped" for one in found["happenings"])}
 
 

@@ -65,6 +65,8 @@ pub struct DriftStudy {
     pub events: Vec<(Nanos, StudyEvent)>,
     /// Number of checks.
     pub checks: u64,
+    /// Checks that had a reference of calibration.
+    pub checks_of_calibration: u64,
     /// Reads evaluated.
     pub reads: u64,
     /// Fits of each strategy.
@@ -194,6 +196,7 @@ impl<S: Scheme + Clone> Study<'_, S> {
         let shown = match event {
             DriftEvent::Checked(check) => {
                 self.found.checks += 1;
+                self.found.checks_of_calibration += u64::from(check.calibration_error.is_some());
                 if !check.alarms.any() {
                     return Ok(());
                 }

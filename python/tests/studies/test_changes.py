@@ -38,6 +38,7 @@ def test_a_device_that_slows_down_is_noticed_and_learned_again() -> None:
     assert "alarm" in happened
     assert set(found["mean"]) == set(found["fits"]) == set(STRATEGIES)
     assert set(found["chunks"][0]["drift"]) == FIGURES | {"merit", "own_accuracy"}
+    assert 0 < found["checks_of_calibration"] < found["checks"]
     assert found["fits"]["once"] == 1 < found["fits"]["drift"] < found["fits"]["always"]
     last = found["chunks"][-1]
     assert last["drift"]["own_accuracy"] >= last["once"]["own_accuracy"]

@@ -19,6 +19,7 @@
 //!
 //! The reference of the first two starts with the window that the model was trained on, followed by later reads. The
 //! reference of the third has only later reads, so that a model which was overconfident from the start raises no alarm.
+//! It ends with a check, and only later checks are of calibration: no block is compared with itself.
 //!
 //! At these levels one check in a hundred raises a false alarm of each kind if blocks are independent and normal; the
 //! required sizes of the changes make it rarer. A false alarm costs a fit and a comparison, not a wrong model.
@@ -71,8 +72,9 @@ pub struct Check {
     pub percentile: (f64, f64),
     /// t of the share of slow reads; infinite if it changed between blocks without variance.
     pub t: f64,
-    /// Difference of the share of slow reads from the reference, in the bin with the largest difference.
-    pub calibration_error: f64,
+    /// Difference of the share of slow reads from the reference, in the bin with the largest difference; `None` before
+    /// calibration has a reference.
+    pub calibration_error: Option<f64>,
 }
 
 /// Numbers of reads and slow reads of a block, by bin.
@@ -141,8 +143,9 @@ impl Monitor {
     pub fn push(&mut self, now: Nanos, score: i64, slow: bool) -> Option<Check> {
         let block = self.fill(now, score, slow)?;
         if self.calibration.is_none() {
-            self.referred.push(block.clone());
-            if self.referred.len() == REFERENCE_BLOCKS {
+            if self.referred.len() < REFERENCE_BLOCKS {
+                self.referred.push(block.clone());
+            } else if self.recent.is_empty() {
                 self.calibration = Some(Calibration::new(&std::mem::take(&mut self.referred)));
             }
         }
@@ -157,7 +160,8 @@ impl Monitor {
         let now = std::mem::take(&mut self.recent);
         let mut check = check_shares(&self.shares, &now.iter().map(share).collect::<Vec<_>>());
         if let Some(calibration) = &self.calibration {
-            (check.alarms.calibration, check.calibration_error) = calibration.check(&now);
+            let (lost, error) = calibration.check(&now);
+            (check.alarms.calibration, check.calibration_error) = (lost, Some(error));
         }
         Some(check)
     }
@@ -188,7 +192,7 @@ fn check_shares(before: &[f64], after: &[f64]) -> Check {
         },
         percentile: (100.0 * (1.0 - was), 100.0 * (1.0 - is)),
         t,
-        calibration_error: 0.0,
+        calibration_error: None,
     }
 }
 

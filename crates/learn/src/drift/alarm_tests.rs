@@ -80,7 +80,7 @@ fn each_alarm_rings_for_its_own_change() {
         // As many slow reads as before, but the score no longer predicts them.
         let lost = first_check(seed, (0.05, 0.8), (0.2, 0.2));
         assert_eq!(lost.alarms, Alarms { calibration: true, ..same }, "{lost:?}");
-        assert!(lost.calibration_error < -0.4, "{lost:?}");
+        assert!(lost.calibration_error.unwrap() < -0.4, "{lost:?}");
     }
 }
 
@@ -103,7 +103,30 @@ fn what_the_model_was_trained_on_is_its_reference() {
         .filter_map(|(score, slow)| monitor.push(0, score, slow))
         .collect();
     assert_eq!(checks.len(), 2, "no read is needed for a reference");
-    assert!(checks[0].alarms.inflection && !checks[0].alarms.calibration, "nothing is known of calibration yet");
+    assert!(checks.iter().all(|check| check.alarms.inflection && !check.alarms.calibration));
+    assert_eq!(checks[0].calibration_error, None, "nothing is known of calibration yet");
+}
+
+#[test]
+fn no_block_is_compared_with_itself() {
+    // Scores lose their meaning with the first read after the blocks of calibration's reference, wherever they end among
+    // the checks. The first check of calibration has no block of the reference, so it sees all of that.
+    for trained in 0..=REFERENCE_BLOCKS {
+        let mut chance = Chance::new(3);
+        let trained = vec![(0, false); trained * BLOCK];
+        let mut monitor = Monitor::new(BLOCK, 0, &trained);
+        let mut pushed = reads(&mut chance, REFERENCE_BLOCKS * BLOCK, 0.05, 0.8);
+        pushed.extend(reads(&mut chance, 2 * CHECK, 0.2, 0.2));
+        let checks: Vec<(usize, Check)> = (1..)
+            .zip(pushed)
+            .filter_map(|(read, (score, slow))| monitor.push(0, score, slow).map(|check| (read, check)))
+            .collect();
+        for (read, check) in checks {
+            let error = (read >= REFERENCE_BLOCKS * BLOCK + CHECK).then_some(true);
+            assert_eq!(check.calibration_error.map(|error| error < -0.4), error, "{} {read} {check:?}", trained.len());
+            assert_eq!(check.alarms.calibration, error.is_some());
+        }
+    }
 }
 
 #[test]

@@ -56,6 +56,7 @@ fn dictionary<'py>(py: Python<'py>, found: &DriftStudy) -> PyResult<Bound<'py, P
     let dict = PyDict::new(py);
     dict.set_item("reads", found.reads)?;
     dict.set_item("checks", found.checks)?;
+    dict.set_item("checks_of_calibration", found.checks_of_calibration)?;
     let fits = PyDict::new(py);
     for (name, count) in STRATEGIES.iter().zip(found.fits) {
         fits.set_item(name, count)?;

@@ -57,8 +57,9 @@ def study(
     """Replay a trace with latencies under the three strategies; every read is tested and none is revoked.
 
     Gives ``chunks`` (half a window of reads each, with the figures of every strategy; slow is what the inflection point
-    of these reads says), ``happenings`` (fits, alarms, swaps, rejections, rollbacks), ``checks``, ``fits`` and the
-    ``mean`` over the chunks.
+    of these reads says), ``happenings`` (fits, alarms, swaps, rejections, rollbacks), ``checks`` and
+    ``checks_of_calibration`` among them (the first ones have no reference yet), ``fits`` and the ``mean`` over the
+    chunks.
     Raises :class:`linnet.LearnError` for a trace too short.
     """
     found = _native.drift_study(trace, model, window, margin, seed, int(1e6 * block_ms), progress)

@@ -151,7 +151,8 @@ def show(found: dict[str, Any]) -> None:
         [[name, found["fits"][name], *(found["mean"][name][key] for key in keys)] for name in STRATEGIES],
     )
     console.print(
-        f"{found['checks']} checks; accuracy by the inflection point of the stretch, own_accuracy by the model's"
+        f"{found['checks']} checks, {found['checks_of_calibration']} of them of calibration; accuracy by the "
+        "inflection point of the stretch, own_accuracy by the model's"
     )
     table(
         None,
@@ -165,8 +166,9 @@ def how(one: dict[str, Any]) -> str:
     """An event in words."""
     if one["what"] == "alarm":
         moved = f"p{one['percentile_was']:.1f} is p{one['percentile_is']:.1f}"
-        points = 100 * one["calibration_error"]
-        return f"{', '.join(one['alarms'])}; inflection {moved}; calibration off by {points:.0f} points"
+        error = one["calibration_error"]
+        off = "" if error is None else f"; calibration off by {100 * error:.0f} points"
+        return f"{', '.join(one['alarms'])}; inflection {moved}{off}"
     if one["what"] == "fitted":
         return f"to {one['rows']:,} reads; inflection p{one['percentile']:.1f} = {one['inflection_us']:,.0f} us"
     if one["what"] == "failed":
