@@ -100,7 +100,7 @@ fn within(latency_ns: Nanos, told_ns: u32) -> bool {
 
 fn pinball(latency_ns: Nanos, told_ns: Nanos, share: f64) -> f64 {
     let missed = latency_ns as f64 - told_ns as f64;
-    if missed > 0.0 { share * missed } else { (share - 1.0) * missed }
+    missed.abs() * if missed > 0.0 { share } else { 1.0 - share }
 }
 
 /// The feature whose table, fitted to the first half of the rows, has the lowest loss on the second.

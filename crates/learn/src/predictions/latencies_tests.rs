@@ -62,6 +62,7 @@ fn one_latency_for_all_is_predicted_exactly() {
     let (trees, latencies) = fitted(&set);
     for told in evaluate_latencies(&trees, &latencies, &set).unwrap() {
         assert_eq!((told.covered, told.loss_ns, told.one_number_loss_ns), (1.0, 0.0, 0.0));
+        assert!(told.loss_ns.is_sign_positive() && told.one_number_loss_ns.is_sign_positive(), "no -0: {told:?}");
     }
     // Latencies above the maximum of the format are predicted as that maximum, which covers everything.
     set.latency_ns.fill(u64::MAX);
