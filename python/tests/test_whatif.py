@@ -20,6 +20,7 @@ from linnet.experiment import Experiment, Setup
 from linnet.learning import FitSettings, fit
 from linnet.verdict import DEPLOY, ORACLE, conclude, interval, rank, score, weigh
 from linnet.whatif import SHARES, apart, closest_preset, doubts, shares_of, uncopied
+from scipy.stats import t as student
 
 BASE = {"mean_us": 100.0, "p99_us": 1000.0, "p999_us": 4000.0, "extra_io_share": 0.0}
 
@@ -71,6 +72,14 @@ def test_only_seeds_count_as_repetitions() -> None:
     # 2.201 is Student's t of 11 degrees of freedom.
     half = 2.201 * np.std(np.log([0.8, 0.9] * 6), ddof=1) / np.sqrt(12)
     assert many[1] == pytest.approx(np.sqrt(0.72) * np.exp(half), rel=1e-3)
+
+
+def test_the_interval_is_that_of_student_at_every_number_of_seeds() -> None:
+    for seeds in range(2, 60):
+        logs = np.linspace(-0.5, 0.5, seeds)
+        low, high = interval(of_seeds(*range(seeds)), np.exp(logs))
+        half = (np.log(high) - np.log(low)) / 2 / (logs.std(ddof=1) / seeds**0.5)
+        assert half == pytest.approx(student.ppf(0.975, seeds - 1), abs=1e-3)
 
 
 def test_where_shares_hardly_matter_the_seeds_tell_the_interval() -> None:

@@ -91,7 +91,10 @@ def mean_of(values: Sequence[float]) -> float:
     return float(np.exp(np.mean(np.log(values))))
 
 
-STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+STUDENT = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+)
 """Student's t at 97.5 %, for 1, 2, 3, ... degrees of freedom."""
 
 
