@@ -20,7 +20,7 @@ const POOL: [usize; QUANTILES] = [40, 60, 100, 300, 2_000];
 const CHOSEN_BY: usize = 4;
 /// With fewer rows no choice is possible, and the feature is [`USUAL`].
 const CHOICE_ROWS_MIN: usize = 200;
-/// More rows, taken evenly over time, would not choose better.
+/// More rows, taken evenly over all of them, would not choose better.
 const CHOICE_ROWS_MAX: usize = 20_000;
 /// Feature: time that the work ahead of the read would take at the recent rate.
 const USUAL: usize = 13;
@@ -103,7 +103,8 @@ fn pinball(latency_ns: Nanos, told_ns: Nanos, share: f64) -> f64 {
     missed.abs() * if missed > 0.0 { share } else { 1.0 - share }
 }
 
-/// The feature whose table, fitted to the first half of the rows, has the lowest loss on the second.
+/// The feature whose table, fitted to the first half of the rows, has the lowest loss on the second. With one device the
+/// halves follow in time; rows of several devices follow each other device by device, so it is chosen between devices.
 fn choose(scores: &[i32], set: &InflightSet) -> usize {
     if set.len() < CHOICE_ROWS_MIN {
         return USUAL;
