@@ -188,8 +188,8 @@ uint32_t linnet_decision_next(struct linnet_decision *decision, const struct lin
 /*
  * Where a second copy of a late read goes, if linnet_hedge_ask allows one: `choice`, with the same steps. The usable replicas
  * are those that could take a copy. linnet_copy_next, not linnet_decision_next, returns a replica whose trees must be asked.
- * There is no verdict and no probe; without a usable replica in service the choice is LINNET_NO_REPLICA. Networks are not run for a copy: linnos, and
- * baseline, choose as ewma-inflight does.
+ * There is no verdict and no probe; without a usable replica in service the choice is LINNET_NO_REPLICA. Networks are not
+ * run for a copy: linnos, and baseline, choose as ewma-inflight does.
  */
 void linnet_copy_begin(struct linnet_decision *decision, const struct linnet_settings *settings);
 uint32_t linnet_copy_next(struct linnet_decision *decision);

@@ -91,9 +91,9 @@ struct linnet_prune {
 };
 
 /*
- * linnet_network_score in two steps (infer.c), for a caller that has the sums of the first layer, an I16 layer. The caller writes them, by
- * its stride, to linnet_network_first_sums, then scores the other layers. LINNET_E_SHAPE if the network does not have
- * two outputs.
+ * linnet_network_score in two steps (infer.c), for a caller that has the sums of the first layer, an I16 layer. The
+ * caller writes them, by its stride, to linnet_network_first_sums, then scores the other layers. LINNET_E_SHAPE if the
+ * network does not have two outputs.
  */
 int32_t *linnet_network_first_sums(const struct linnet_network *network, void *scratch);
 int linnet_network_score_rest(const struct linnet_network *network, void *scratch, int64_t *score);

@@ -198,8 +198,8 @@ impl Device {
         Ok(stands)
     }
 
-    /// Puts the first value back, unless somebody else's stands or another device has the knob now. True where it was changed. An error where the device
-    /// does not take its first value any more; it is not tried again.
+    /// Puts the first value back, unless somebody else's stands or another device has the knob now. True where it was
+    /// changed. An error where the device does not take its first value any more; it is not tried again.
     pub fn restore(&mut self, journal: &mut Journal) -> Result<bool> {
         let Some(ours) = self.written_kib.take() else { return Ok(false) };
         self.asked_kib = None;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The observer without BPF: what each disk reads, from counters that every kernel has. It sees neither files nor which
-//! pages are demanded, so a scan through a mapping and random reads look the same to it. A tuner ends with an error where it has nothing better.
+//! pages are demanded, so a scan through a mapping and random reads look the same to it. A tuner ends with an error where it
+//! has nothing better.
 
 use std::time::Duration;
 
