@@ -253,6 +253,7 @@ def test_stat_streams(linnet: Callable[..., subprocess.CompletedProcess[str]], l
     path = tmp_path / "made.parquet"
     write_trace(device_trace(), path)
     of_file = json.loads(linnet("trace", "stat", path, "--json").stdout)
+    del of_file["notes"]  # how few reads they are
     assert of_file == Trace.read(path).stat()
     done = linnet("trace", "stat", large, "--json", preexec_fn=_small)
     assert done.returncode == 0, done.stderr
