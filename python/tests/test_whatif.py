@@ -199,7 +199,7 @@ def test_the_target_takes_what_is_recommended(
     way = DEPLOY[policy]
     assert way.place == "dm target" and ("linnet fit" in way.command) == ("model" in arguments)
     _, words = way.command.replace("drive.linnet", str(drive_model)).split("linnet dm create VOLUME DRIVE... ")
-    dry = linnet("dm", "create", "vol", "/dev/null", "/dev/zero", *shlex.split(words), "--dry-run")
+    dry = linnet("dm", "create", "vol", "/dev/absent-a", "/dev/absent-b", *shlex.split(words), "--dry-run")
     assert dry.returncode == 0, dry.stderr
     assert dry.stdout.splitlines()[-1].endswith(f' {arguments}"')
 
