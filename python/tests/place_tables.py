@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+from linnet.place.observations import Observations
 from linnet.place.words import Profile
 from linnet.tables import NEEDED, THREAD_QUANTILES
 
@@ -17,6 +18,12 @@ DRIVES = {
 }
 LOADS = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100, 110, 120, 150, 200, 500)
 WRITERS = 6
+
+
+def of_drive(rows: Observations, drive: str, *thousands: int) -> Observations:
+    """Rows of a drive at these loads, in thousands of I/Os per second; without any, at all."""
+    at = np.isin(rows.inputs["load"], np.array(thousands) * 1000.0) | (not thousands)
+    return rows.take((rows.labels["drive"] == drive) & at)
 
 
 def read_p99_us(name: str, load: float) -> float:

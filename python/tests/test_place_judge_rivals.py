@@ -15,7 +15,7 @@ from linnet.place.observations import Observations, observe
 from linnet.place.scores import LEVELS, Answers, least_covered, score
 from linnet.place.splits import held_out
 from linnet.tables import NEEDED
-from place_tables import read_p99_us, write_iocost, write_ssdiq
+from place_tables import of_drive, read_p99_us, write_iocost, write_ssdiq
 
 P99 = 1
 """Index of the p99 of reads among the targets."""
@@ -26,11 +26,6 @@ def drives(tmp_path_factory: pytest.TempPathFactory) -> Observations:
     folder = tmp_path_factory.mktemp("drives")
     write_ssdiq(folder, noise=0.0)
     return observe(folder)["ssdiq"]
-
-
-def of_drive(rows: Observations, drive: str, *thousands: int) -> Observations:
-    """Rows of a drive at these loads, in thousands of I/Os per second."""
-    return rows.take((rows.labels["drive"] == drive) & np.isin(rows.inputs["load"], np.array(thousands) * 1000.0))
 
 
 def lines(known: Observations, asked: Observations) -> np.ndarray:

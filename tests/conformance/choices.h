@@ -141,12 +141,19 @@ static uint32_t begin_decision(struct linnet_decision *decision, uint64_t now_ns
 	return in_service;
 }
 
+static void describe_candidates(struct linnet_decision *decision, char **first)
+{
+	for (uint32_t k = 0; k < decision->count; k++)
+		describe_candidate(decision, k, first + DECIDE_REPLICA * k);
+}
+
 /* copy POLICY ON NOW AGE = POLICY REPLICA, replicas: of the second copy of a late read. */
 #define COPY_WORDS 8
 
 static void copies(char **words, size_t count)
 {
 	uint32_t replicas = replicas_behind(COPY_WORDS, count), in_service, k;
+	char **first = words + COPY_WORDS;
 	struct linnet_decision decision;
 	struct linnet_settings settings;
 
@@ -156,13 +163,12 @@ static void copies(char **words, size_t count)
 	settings.policy = (uint32_t)word(words, 1);
 	settings.on = (uint32_t)word(words, 2);
 	settings.age_ns = word(words, 4);
-	in_service = begin_decision(&decision, word(words, 3), replicas, words + COPY_WORDS);
+	in_service = begin_decision(&decision, word(words, 3), replicas, first);
 	decision.may_revoke = 1; /* of no effect */
 	linnet_copy_begin(&decision, &settings);
-	for (k = 0; k < replicas; k++)
-		describe_candidate(&decision, k, words + COPY_WORDS + DECIDE_REPLICA * k);
+	describe_candidates(&decision, first);
 	while ((k = linnet_copy_next(&decision)) != LINNET_NO_REPLICA)
-		ask_candidate(&decision, &decision.candidates[k], words + COPY_WORDS + DECIDE_REPLICA * k);
+		ask_candidate(&decision, &decision.candidates[k], first + DECIDE_REPLICA * k);
 	check(decision.policy == word(words, 6), "policy of a copy");
 	check(decision.choice.replica == word(words, 7), "replica of a copy");
 	check(!decision.asked && !decision.choice.probe, "a copy asks no network and is no probe");
@@ -195,8 +201,7 @@ static void decisions(char **words, size_t count)
 	in_service = begin_decision(&decision, word(words, 5), replicas, first);
 	decision.may_revoke = (uint8_t)word(words, 3);
 	linnet_decision_begin(&decision, &settings);
-	for (k = 0; k < replicas; k++)
-		describe_candidate(&decision, k, first + DECIDE_REPLICA * k);
+	describe_candidates(&decision, first);
 	while ((k = linnet_decision_next(&decision, &settings, &revokes)) != LINNET_NO_REPLICA)
 		ask_candidate(&decision, &decision.candidates[k], first + DECIDE_REPLICA * k);
 	check(decision.policy == word(words, 8), "policy");

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -228,6 +228,7 @@ class Experiment:
         self.fitted = [model_of(device) for device in range(len(logs))]
         return self.fitted
 
+    @cached_property
     def folded(self) -> str:
         """How many I/Os of both parts lie beyond the end of the drives, as a sentence; empty for none.
 

@@ -83,7 +83,7 @@ def assess(traces: Sequence[Trace], setup: Setup, progress: Progress | None = No
     reads = outcomes[0].row["reads"]
     if few := few_reads(reads):
         notes.append(few)
-    if beyond := central.folded():
+    if beyond := central.folded:
         notes.append(beyond)
     notes += borrowings(central.reports())
     if central.note:

@@ -273,7 +273,7 @@ def beaten_oracle(rows: Sequence[dict[str, Any]]) -> str:
 def remarks(experiment: Experiment, rows: Sequence[dict[str, Any]]) -> list[str]:
     """What must be known to read the rows, as sentences."""
     replicas = experiment.setup.replicas
-    found = (few_reads(rows[0]["reads"]), experiment.folded(), given_up(rows, replicas), beaten_oracle(rows))
+    found = (few_reads(rows[0]["reads"]), experiment.folded, given_up(rows, replicas), beaten_oracle(rows))
     return [sentence for sentence in found if sentence]
 
 

@@ -25,7 +25,7 @@ from linnet.cli.options import (
     check_preset,
     load_all,
 )
-from linnet.cli.output import Bars, console, destination, number, percent, print_json, table, warn
+from linnet.cli.output import Bars, console, counted, destination, number, percent, print_json, table, warn
 from linnet.files import write_whole
 from linnet.learning import (
     SCHEMAS,
@@ -117,7 +117,7 @@ def warn_few(name: str, reads: int, purpose: str) -> None:
     """Say where there are too few reads for a purpose."""
     if reads < LEARNED_READS:
         warn(
-            f"{name}: only {reads:,} read{'' if reads == 1 else 's'} {purpose}, so much of the result is chance; give "
+            f"{name}: only {counted(reads, 'read')} {purpose}, so much of the result is chance; give "
             f"{LEARNED_READS:,} or more"
         )
 
