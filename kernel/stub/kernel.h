@@ -227,8 +227,8 @@ static inline bool stub_trylock(spinlock_t *l)
 #define lockdep_assert_held(l) BUG_ON(!(l)->held)
 
 /*
- * As lockdep, whoever comes first: what a suspend or a resume takes while it holds I/O (stub_suspends), nobody may hold
- * while he waits for memory, which that I/O may have to free.
+ * A rule of lockdep, in whichever order the two are seen: a mutex that a suspend or a resume takes while it holds I/O
+ * (stub_suspends) may not be held while memory is waited for, which that I/O may have to free.
  */
 struct mutex { bool held, by_suspend, over_memory; struct mutex *outer; };
 extern STUB_LOCAL struct mutex *stub_mutexes; /* held, the last first */
